@@ -1,6 +1,10 @@
 //! What the tests of this project need beside the public API. No part of it: it changes without notice.
 
-#![allow(missing_docs, reason = "the items are documented where they are")]
+#![allow(
+    missing_docs,
+    clippy::must_use_candidate,
+    reason = "the items are documented where they are"
+)]
 
 pub mod alerting {
     pub use crate::alerting::{
@@ -152,7 +156,7 @@ pub mod parking {
     };
 }
 pub mod permissions {
-    pub use crate::permissions::{Request, Right, Role, Tag, broker_rights::RoutingKeys};
+    pub use crate::permissions::{Object, Request, Right, Role, Tag, broker_rights::RoutingKeys};
     pub mod definitions {
         pub use crate::permissions::definitions::render;
     }
@@ -223,7 +227,13 @@ pub mod timing {
     pub use crate::timing::Timing;
 }
 pub mod topology {
+    use std::time::Duration;
+
     pub use crate::topology::{Timeout, Topology, file::BUILT_IN_EFFECTS, lint};
+
+    pub fn least_lead(topology: &Topology) -> Duration {
+        topology.least_lead()
+    }
     pub mod check {
         pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
     }
@@ -235,12 +245,25 @@ pub mod topology {
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
+        use crate::topology::{Topology, level::Level, route::Route};
+
+        pub fn without(topology: &Topology, levels: &[&Level]) -> LevelRoutes {
+            LevelRoutes::without(topology, levels)
+        }
+
+        pub fn lose(routes: &mut LevelRoutes, route: &Route) {
+            routes.lose(route);
+        }
     }
     pub mod report {
         pub use crate::topology::report::{Report, render};
     }
     pub mod route {
         pub use crate::topology::route::{Delay, LONGEST_IN_HAND, Route, RouteError};
+
+        pub fn place(route: &Route) -> &str {
+            route.place()
+        }
     }
     pub mod stages {
         pub use crate::topology::stages::Stage;

@@ -21,7 +21,7 @@ pub enum Reach {
     Topology {
         /// Every object of the topology.
         objects: BTreeSet<Object>,
-        /// What is needed only after a change of the topology.
+        /// What a change of the topology may need.
         later: BTreeSet<(Right, Object)>,
     },
 }
@@ -97,14 +97,14 @@ impl Role {
         let needed: BTreeSet<&Object> =
             self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
         match &self.reach {
-            Reach::Topology { objects, later } if !needed.is_empty() => {
+            Reach::Topology { objects, later } => {
                 let later = |object: &Object| later.contains(&(right, object.clone()));
                 let excluded = objects.iter().filter(|it| !needed.contains(it) && !later(it));
                 let excluded = excluded.collect();
                 let elsewhere = needed.iter().copied().filter(|it| !it.is_under(&self.topology));
                 pattern::under(&self.topology, &excluded, &elsewhere.collect())
             }
-            _ => pattern::exactly(&self.topology, &needed),
+            Reach::Needs => pattern::exactly(&self.topology, &needed),
         }
     }
 }
@@ -251,8 +251,7 @@ fn administrator(topology: &Topology) -> Role {
         (Right::Write, topology.due_exchange()),
         (Right::Read, topology.again_exchange()),
     ];
-    let later = later.map(|(right, name)| (right, Object::Named(name))).into_iter();
-    let later = later.filter(|need| !needs.0.contains_key(need)).collect();
+    let later = later.map(|(right, name)| (right, Object::Named(name))).into();
     Role {
         name: "topology",
         purpose: "plan, apply, remove, verify, rebuild, inspect and unblock",

@@ -156,27 +156,28 @@ impl DatabaseRole {
     }
 
     fn schema(&mut self, schema: &str, why: &'static str) {
-        let object = format!("SCHEMA {schema}");
-        self.grants.push(Grant { privilege: "USAGE", object, why });
+        self.grant(Grant { privilege: "USAGE", object: format!("SCHEMA {schema}"), why });
     }
 
     fn tables(&mut self, schema: &str, tables: &Tables) {
         for (table, privileges, why) in tables {
             for privilege in *privileges {
-                let grant = Grant { privilege, object: format!("{schema}.{table}"), why };
-                let known = |it: &Grant| (it.privilege, &it.object) == (privilege, &grant.object);
-                if !self.grants.iter().any(known) {
-                    self.grants.push(grant);
-                }
+                self.grant(Grant { privilege, object: format!("{schema}.{table}"), why });
             }
+        }
+    }
+
+    /// Once, with the first reason given.
+    fn grant(&mut self, grant: Grant) {
+        let known = |it: &Grant| (it.privilege, &it.object) == (grant.privilege, &grant.object);
+        if !self.grants.iter().any(known) {
+            self.grants.push(grant);
         }
     }
 
     fn effects(&mut self, request: &DatabaseRequest<'_>) {
         let orders = identifier(request.schemas.last().copied().unwrap_or_default());
-        if request.schemas.len() > 1 {
-            self.schema(&orders, "find the order tables");
-        }
+        self.schema(&orders, "find the order tables");
         for effect in &request.effects {
             match effect.file {
                 None => self.tables(&orders, reference_tables(effect.name)),

@@ -12,7 +12,7 @@ const NUMBER: &str = r"\.[0-9]+";
 
 /// Any shard in any generation, and none; and their exchange, by which a worker without `management` knows of them. As
 /// `objects::shard` names them.
-const SHARD: &str = r"(\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?)";
+const SHARD: &str = r"\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?";
 
 /// Exactly these objects of `topology`; [`NOTHING`] where there are none.
 pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
@@ -64,7 +64,6 @@ fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
             suffixes.into_iter().filter(|suffix| !suffix.is_empty()).collect();
         match suffixes.as_slice() {
             [] => escape(name),
-            [one] if optional.is_empty() => escape(name) + one,
             several => format!("{}({}){optional}", escape(name), several.join("|")),
         }
     };

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, process::Command};
 
+use fancy_regex::Regex;
 use overdue::internals::{
     permissions::{
-        Request, Right, Role, definitions,
+        Object, Request, Right, Role, definitions,
         grants::{self, DatabaseRequest, DatabaseRole, EffectSql},
         rabbitmqctl,
     },
@@ -12,7 +13,7 @@ use overdue::internals::{
 };
 use serde_json::Value;
 
-use crate::samples::dotted;
+use crate::samples::{dotted, dotted_compat, dotted_delayed, dotted_ladder};
 
 fn request(create_users: bool, routing_keys: bool) -> Request {
     let (vhost, user_prefix) = ("/".to_owned(), "overdue-".to_owned());
@@ -80,6 +81,99 @@ fn grants_in_postgresql() {
     let publisher = DatabaseRole::all(&quoted).remove(2);
     assert_eq!(publisher.before, ["CREATE ROLE \"o'brien \"\"$USER\"\" publisher\" LOGIN"]);
     assert!(publisher.statements()[0].0.starts_with("GRANT USAGE ON SCHEMA \"Shop\" TO \"o'brien"));
+}
+
+#[test]
+fn a_name_is_quoted_where_it_is_not_plain() {
+    for (prefix, is_quoted) in [
+        ("overdue_", false),
+        ("_", false),
+        ("v2_", false),
+        ("2_", true),
+        ("Shop", true),
+        ("a-", true),
+    ] {
+        let request = DatabaseRequest { user_prefix: prefix, ..database_request(&["public"]) };
+        let roles = DatabaseRole::all(&request);
+        assert!(roles.iter().all(|role| role.name.starts_with('"') == is_quoted), "{prefix}");
+    }
+}
+
+/// Where the order tables are in the schema of the others, too.
+#[test]
+fn nothing_is_granted_twice() {
+    for role in DatabaseRole::all(&database_request(&["public"])) {
+        let granted = role.grants.iter().map(|it| (it.privilege, &it.object));
+        assert_eq!(granted.collect::<BTreeSet<_>>().len(), role.grants.len(), "{}", role.name);
+    }
+}
+
+/// A topology with each strategy, and with what else has objects of its own.
+fn topologies() -> [Topology; 5] {
+    let sharded = dotted_ladder().replace("after = \"3s\"", "after = \"3s\"\nshards = 2");
+    let texts = [dotted_ladder(), dotted_delayed(), dotted_compat(), sharded];
+    let [ladder, delayed, compat, sharded] = texts.map(|text| Topology::parse(&text).unwrap());
+    [dotted(), ladder, delayed, compat, sharded]
+}
+
+/// Names of objects that a need is about.
+fn names(object: &Object) -> Vec<String> {
+    let ends: &[&str] = match object {
+        Object::Named(_) => &[""],
+        Object::Generations(_) => &[".2", ".17"],
+        Object::Shards(_) => {
+            &["", ".2", ".shards", ".shard-0", ".shard-0.2", ".shard-1", ".shard-1.2"]
+        }
+        Object::Below(_) => &[".a", ".a.b"],
+    };
+    ends.iter().map(|end| format!("{}{end}", object.name())).collect()
+}
+
+fn needed(role: &Role, right: Right) -> impl Iterator<Item = String> {
+    let needs = role.needs.iter().filter(move |need| need.right == right);
+    needs.flat_map(|need| names(&need.object))
+}
+
+fn allows(role: &Role, right: Right, name: &str) -> bool {
+    Regex::new(&role.expression(right)).unwrap().is_match(name).unwrap()
+}
+
+/// The administrator's rights are to outlive a change of the strategy.
+#[test]
+fn each_role_may_do_what_it_needs_and_nothing_else_with_the_objects_that_are_there() {
+    let with_each_strategy = topologies().map(|topology| Role::all(&topology))[..3].concat();
+    for topology in topologies() {
+        let objects = topology.objects();
+        let queues = objects.queues.keys().flat_map(|it| [it.clone(), format!("{it}.2")]);
+        let others = [topology.lock_queue(), "other".to_owned(), "aXb.unpaid".to_owned()];
+        let there: BTreeSet<String> =
+            objects.exchanges.keys().cloned().chain(queues).chain(others).collect();
+        for role in Role::all(&topology) {
+            let later = with_each_strategy
+                .iter()
+                .filter(|it| it.name == "topology" && it.name == role.name);
+            for right in Right::ALL {
+                let needs: BTreeSet<String> =
+                    later.clone().chain([&role]).flat_map(|it| needed(it, right)).collect();
+                for name in there.union(&needs) {
+                    let says = format!("{} {right} {name}: {}", role.name, role.expression(right));
+                    assert_eq!(allows(&role, right, name), needs.contains(name), "{says}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_reads_every_business_queue_in_each_generation() {
+    for topology in topologies() {
+        let [_, worker, ..] = &Role::all(&topology)[..] else { panic!("four roles") };
+        for queue in topology.timeouts.iter().flat_map(|it| topology.business_queues(it)) {
+            for name in [queue.clone(), format!("{queue}.2")] {
+                assert!(allows(worker, Right::Read, &name), "{name}");
+            }
+        }
+    }
 }
 
 /// docs/permissions.md has a table for a topology `orders`.
