@@ -242,11 +242,17 @@ impl Explanation {
                 level: None,
                 rest_ms: millis(stages.rest),
                 late_ms: millis(stages.late),
-                queue: topology.business_queue_shown(timeout),
+                queue: business_queue(topology, timeout),
             }
         });
         Self { strategy: topology.strategy.as_str(), order, way }
     }
+}
+
+/// Where what is due waits for a worker, as one name.
+fn business_queue(topology: &Topology, timeout: &Timeout) -> String {
+    let base = topology.business_queue(timeout);
+    if timeout.shards.is_some() { format!("{base}.shard-*") } else { base }
 }
 
 impl Publish {

@@ -95,21 +95,9 @@ impl Topology {
         }
     }
 
-    /// The shards that are called after this queue.
-    pub(crate) fn shards_of(&self, base: &str) -> Vec<String> {
-        let timeout = self.timeouts.iter().find(|timeout| self.business_queue(timeout) == base);
-        timeout.map(|timeout| self.business_queues(timeout)).unwrap_or_default()
-    }
-
     /// The same of every timeout.
     pub(crate) fn all_business_queues(&self) -> impl Iterator<Item = String> {
         self.timeouts.iter().flat_map(|timeout| self.business_queues(timeout))
-    }
-
-    /// Where what is due for a timeout waits for a worker, as one name: `orders.unpaid`, or `orders.unpaid.shard-*`.
-    pub(crate) fn business_queue_shown(&self, timeout: &Timeout) -> String {
-        let base = self.business_queue(timeout);
-        if timeout.shards.is_some() { format!("{base}.shard-*") } else { base }
     }
 
     /// `orders.unpaid.shards`, the exchange that gives each message to one of the shards.

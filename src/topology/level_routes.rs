@@ -199,9 +199,8 @@ fn sent_by_compat(topology: &Topology) -> impl Iterator<Item = (String, String)>
 
 fn other_levels(topology: &Topology, objects: &Objects) -> BTreeSet<String> {
     let entry = topology.entry_exchange();
-    let bound = objects.bindings.iter().filter(|binding| {
-        binding.source == entry && binding.to_queue && topology.is_delay_queue(&binding.destination)
-    });
+    let bound = objects.bindings.iter();
+    let bound = bound.filter(|it| it.source == entry && topology.is_delay_queue(&it.destination));
     let levels = bound.filter_map(|it| it.routing_key.split('.').next()?.parse::<Level>().ok());
     let others = levels.filter(|level| topology.level(level.name()).is_none());
     others.map(|level| level.to_string()).collect()

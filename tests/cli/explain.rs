@@ -85,6 +85,13 @@ fn json_is_for_programs() {
     insta::assert_snapshot!(texts.concat());
 }
 
+#[test]
+fn shards_are_named_as_one() {
+    let sharded = "[[timeout]]\nname = 'gift'\nafter = '30m'\nshards = 2\n";
+    let run = explain(&format!("{LEVELS}{sharded}"), &["--timeout", "gift"]);
+    assert!(run.stdout.contains("comes out    of orders.gift.shard-*, after 1 hop"), "{run}");
+}
+
 /// Years in levels of seconds are counted, not walked.
 #[test]
 fn a_delay_of_years_is_explained_at_once() {

@@ -135,12 +135,11 @@ fn its_rules() {
             .collect::<Vec<_>>()
     };
     assert_eq!(says(("", "")), ["compat-ladder"]);
-    for name in ["amq.direct", "orders.in", ""] {
-        assert!(
-            says(("\"reminders\"", &format!("\"{name}\""))).contains(&"compat-exchange"),
-            "{name}"
-        );
+    let named = |name: &str| says(("\"reminders\"", &format!("\"{name}\"")));
+    for name in ["amq.direct", "orders.in", "", &"n".repeat(256)] {
+        assert!(named(name).contains(&"compat-exchange"), "{name}");
     }
+    assert_eq!(named(&"n".repeat(255)), ["compat-ladder"]);
     let plugin = says(("delay.levels", "delay.strategy = \"delayed-exchange\"\ndelay.levels"));
     assert_eq!(plugin, ["compat-strategy"]);
     assert!(says(("\"unpaid\"", "\"compat\"")).contains(&"compat-word"));
@@ -160,6 +159,7 @@ fn early_bindings_are_those_of_others() {
         arguments: std::collections::BTreeMap::new(),
     };
     assert!(topology.is_early(&bound("reminders")));
+    assert!(topology.is_early(&Binding { to_queue: false, ..bound("reminders") }));
     assert!(!topology.is_early(&bound("orders.compat.due")));
     assert!(!without().is_early(&bound("reminders")));
 }

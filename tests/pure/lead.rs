@@ -8,6 +8,7 @@ use overdue::internals::{
     topology::{
         Topology,
         check::Surroundings,
+        least_lead,
         level::{Lead, Level},
         lint,
         report::render,
@@ -53,6 +54,39 @@ fn a_lead_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
         render("topology.toml", &text, &lint(&text, &Surroundings::default()))
     });
     insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn a_lead_is_a_minute_at_the_most() {
+    let lead = |text: &str| text.parse::<Lead>().ok();
+    assert_eq!(lead("1m"), Some(Lead::Given(Duration::from_mins(1))));
+    assert_eq!(lead("60001ms"), None);
+}
+
+/// A delay that no level is for can be as short as the lead, or shorter.
+#[test]
+fn a_lead_that_is_not_less_than_half_of_a_delay_is_a_quarter_of_it() {
+    let lead = Lead::Given(Duration::from_secs(1));
+    let of =
+        [400, 1_000, 2_000, 2_001, 10_000].map(|ms| lead.of(Duration::from_millis(ms)).as_millis());
+    assert_eq!(of, [100, 250, 500, 1_000, 1_000]);
+}
+
+/// So long deliveries can wait for one another without being late.
+#[test]
+fn every_delay_ends_early_by_the_least_lead_or_more() {
+    let least = |delay: &str| {
+        let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n";
+        let text = format!("name = \"orders\"\n[delay]\n{delay}\n{timeout}");
+        least_lead(&Topology::parse(&text).expect("a good file")).as_millis()
+    };
+    let ladder = "strategy = \"ladder\"\nladder = { max = \"1h\" }";
+    assert_eq!(least("levels = [\"30m\"]"), 2_000);
+    assert_eq!(least("levels = [\"1s\", \"30m\"]"), 250);
+    assert_eq!(least("levels = [\"30m\"]\nlead = \"0s\""), 0);
+    assert_eq!(least(ladder), 500);
+    assert_eq!(least(&format!("{ladder}\nlevels = [\"1s\", \"30m\"]")), 250);
+    assert_eq!(least("strategy = \"delayed-exchange\"\nlead = \"3s\""), 3_000);
 }
 
 /// As for any other argument: what waits comes out of the old queue at its old time.

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use overdue::internals::{
     objects::{Binding, Objects},
-    topology::{Topology, level_routes::LevelRoutes, route::Delay},
+    topology::{
+        Topology,
+        level_routes::{LevelRoutes, lose, without},
+        route::Delay,
+    },
 };
 use proptest::{prelude::*, sample::subsequence};
 
-use crate::samples::WITHOUT_FINDINGS;
+use crate::samples::{DELAYED, LADDER, WITHOUT_FINDINGS};
 
 const LEVELS: [&str; 4] = ["5s", "30s", "5m", "30m"];
 
@@ -74,7 +78,108 @@ fn what_is_not_known_is_taken_to_lead_somewhere() {
     let leads = |routes: &LevelRoutes| routes.missing().next().is_none();
     assert!(leads(&LevelRoutes::default()));
     // Without the entry exchange publishing itself fails, and says why.
-    assert!(leads(&LevelRoutes::of_objects(&topology, &Objects::default())));
+    let routes = LevelRoutes::of_objects(&topology, &Objects::default());
+    assert!(leads(&routes));
+    assert!(routes.leads(&topology.route("unpaid", &Delay::Usual).unwrap()));
+    // Those of a ladder come and go: without theirs a worker does not try.
+    let ladder = Topology::parse(LADDER).unwrap();
+    let routes = LevelRoutes::of_objects(&ladder, &Objects::default());
+    assert!(!routes.leads(&ladder.route("unpaid", &Delay::Usual).unwrap()));
+}
+
+/// A broker without management is asked for its queues.
+#[test]
+fn levels_that_are_known_to_be_gone_are_missing() {
+    let file = format!("{WITHOUT_FINDINGS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
+    let topology = Topology::parse(&file).unwrap();
+    let gone = ["5s", "30m"].map(|level| topology.level(level).unwrap());
+    let routes = without(&topology, &gone);
+    let missing: Vec<&str> = routes.missing().collect();
+    assert_eq!(missing, ["30m.compat", "30m.unpaid", "5s.compat", "5s.unpaid"]);
+}
+
+#[test]
+fn a_route_whose_message_came_back_leads_nowhere() {
+    for topology in [topology(), Topology::parse(LADDER).unwrap()] {
+        let sent = topology.route("unpaid", &Delay::Usual).unwrap();
+        let mut routes = LevelRoutes::default();
+        assert!(routes.leads(&sent));
+        lose(&mut routes, &sent);
+        assert!(!routes.leads(&sent));
+        assert!(routes.leads(&topology.route("unpaid", &Delay::level("5s")).unwrap()));
+    }
+}
+
+/// What a level holds for longer than is left would come late; a worker holds no message for more than 10 minutes.
+#[test]
+fn what_no_level_lets_go_in_time_goes_straight_to_the_worker() {
+    let topology = topology();
+    let key = |unbound: &[&str], ms| {
+        let routes = LevelRoutes::of_objects(&topology, &broker(&topology, unbound));
+        let rest = Duration::from_millis(ms);
+        routes.until_due(&topology, &topology.timeouts[0], rest).unwrap().routing_key
+    };
+    // It lets go a quarter early.
+    assert_eq!([3_749, 3_750].map(|ms| key(&[], ms)), ["unpaid", "5s.unpaid"]);
+    let long = ["5s", "30s", "5m"];
+    assert_eq!([600_000, 600_001].map(|ms| key(&long, ms)), ["unpaid", "30m.unpaid"]);
+}
+
+/// A timeout may be called `delay`; its queues, their generations and their shards are no levels, nor is a listener.
+#[test]
+fn only_a_delay_queue_of_the_topology_is_a_level() {
+    let topology = topology();
+    for (queue, is_level) in [
+        ("orders.delay.7m", true),
+        ("orders.delay.7m.2", true),
+        ("orders.delay.2", false),
+        ("orders.delay.shard-0", false),
+        ("orders.delay.shard-0.2", false),
+        ("returns.delay.7m", false),
+        ("listener", false),
+    ] {
+        let mut objects = broker(&topology, &["30m"]);
+        let bound = |source: &str, key: &str| Binding {
+            source: source.to_owned(),
+            destination: queue.to_owned(),
+            to_queue: true,
+            routing_key: key.to_owned(),
+            arguments: std::collections::BTreeMap::new(),
+        };
+        objects.bindings.insert(bound("orders.in", "30m.*"));
+        let routes = LevelRoutes::of_objects(&topology, &objects);
+        assert_eq!(routes.missing().next().is_none(), is_level, "{queue}");
+        objects.bindings.insert(bound("orders.in", "7m.*"));
+        let routes = LevelRoutes::of_objects(&topology, &objects);
+        assert_eq!(routes.others().next().is_some(), is_level, "{queue}");
+    }
+}
+
+/// The plugin's exchange holds whatever comes, and looks for a queue when it is due.
+#[test]
+fn a_delayed_notice_needs_a_business_queue() {
+    let topology = Topology::parse(DELAYED).unwrap();
+    let mut objects = topology.objects();
+    assert_eq!(LevelRoutes::of_objects(&topology, &objects).missing().next(), None);
+    let is_its = |it: &&Binding| it.source == "orders.delayed" && it.routing_key == "#.unpaid";
+    let bound = objects.bindings.iter().find(is_its).unwrap().clone();
+    objects.bindings.remove(&bound);
+    let parked = Binding { destination: topology.parked_queue(), ..bound };
+    for instead in [None, Some(parked)] {
+        objects.bindings.extend(instead);
+        let routes = LevelRoutes::of_objects(&topology, &objects);
+        assert_eq!(routes.missing().collect::<Vec<_>>(), ["unpaid"]);
+    }
+}
+
+/// Publishers do not reach what only workers put back to.
+#[test]
+fn a_level_that_the_entry_exchange_does_not_lead_to_is_no_other_one() {
+    let topology = topology();
+    let newer = Topology::parse(&WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"")).unwrap();
+    let mut objects = newer.objects();
+    objects.bindings.retain(|it| it.source != "orders.in" || it.routing_key != "6m.*");
+    assert_eq!(LevelRoutes::of_objects(&topology, &objects).others().next(), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use overdue::internals::{
     objects,
-    topology::{Topology, route::Delay},
+    topology::{Topology, route::Delay, stages::Stage},
 };
 use proptest::prelude::*;
 
@@ -18,6 +18,34 @@ fn strategies() -> [Topology; 4] {
         "name = \"orders\"\n[delay]\nstrategy = \"delayed-exchange\"\n",
     ];
     delays.map(|delay| Topology::parse(&format!("{delay}{REST}")).expect("a good file"))
+}
+
+/// What is longer than an `x-delay` can be waits the longest time first, as often as that fits; the last part has the lead.
+#[test]
+fn the_longest_x_delay_comes_first() {
+    let [.., plugin] = strategies();
+    let timeout = &plugin.timeouts[0];
+    let longest = Duration::from_millis(u32::MAX.into());
+    for over_ms in [0, 1, 1_000, 2_000, 2_001] {
+        let delay = longest * 3 + Duration::from_millis(over_ms);
+        let first = plugin.wait(timeout, delay).unwrap();
+        let way = plugin.stages(timeout, first, delay, Duration::ZERO).unwrap();
+        assert_eq!(rest_of_walk(&plugin, delay, &way.stages), way.rest);
+        let longest = way.stages.iter().filter(|stage| stage.route.x_delay == Some(u32::MAX));
+        assert_eq!(longest.map(|stage| stage.times).sum::<u64>(), 3);
+    }
+}
+
+/// What is left of a delay that is sent on publish by publish, as the worker does it.
+fn rest_of_walk(topology: &Topology, delay: Duration, stages: &[Stage]) -> Duration {
+    let mut rest = delay;
+    for stage in stages {
+        for _ in 0..stage.times {
+            assert_eq!(topology.wait(&topology.timeouts[0], rest).as_ref(), Ok(&stage.route));
+            rest = rest.saturating_sub(stage.route.holds);
+        }
+    }
+    rest
 }
 
 proptest! {
@@ -41,22 +69,10 @@ proptest! {
             prop_assert!(way.rest <= hold || is_short || too_long, "{:?}", way);
             for stage in &way.stages {
                 let hops: Duration = stage.hops.iter().map(|hop| hop.hold).sum();
+                prop_assert!(stage.hops.iter().map(|hop| &hop.queue).eq(&stage.route.queues));
                 prop_assert!(stage.hops.is_empty() || hops == stage.route.holds);
             }
-            // Sent on one by one, as the worker does it.
-            let (mut rest, mut walked) = (delay, Vec::new());
-            for stage in &way.stages {
-                for _ in 0..stage.times {
-                    let route = topology.wait(timeout, rest).unwrap();
-                    prop_assert_eq!(&route, &stage.route);
-                    rest = rest.saturating_sub(route.holds);
-                    walked.push(route);
-                    if walked.len() > 2_000 {
-                        return Ok(());
-                    }
-                }
-            }
-            prop_assert_eq!(rest, way.rest);
+            prop_assert_eq!(rest_of_walk(&topology, delay, &way.stages), way.rest);
         }
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use overdue::internals::topology::{
     Topology,
     level::{Interval, Lead, Level},
-    route::{Delay, RouteError},
+    level_routes::LevelRoutes,
+    route::{Delay, RouteError, place},
 };
 use proptest::prelude::*;
 
@@ -27,7 +28,7 @@ fn key(delay: &Delay) -> Result<String, RouteError> {
 fn a_notice_takes_the_level_it_asks_for() {
     assert_eq!(key(&Delay::Usual).as_deref(), Ok("30m.unpaid"));
     assert_eq!(key(&Delay::Category("virtual".to_owned())).as_deref(), Ok("5m.unpaid"));
-    assert_eq!(key(&Delay::Level("14d".to_owned())).as_deref(), Ok("14d.unpaid"));
+    assert_eq!(key(&Delay::level("14d")).as_deref(), Ok("14d.unpaid"));
 }
 
 #[test]
@@ -153,6 +154,53 @@ fn more_than_the_longest_level_holds_is_too_long() {
     let longest = Duration::from_secs(1_798);
     assert_eq!(up(longest).map(|route| route.holds), Ok(longest));
     assert!(matches!(up(longest + Duration::from_nanos(1)), Err(RouteError::TooLong { .. })));
+    // The plugin's exchange takes 32 bits of milliseconds.
+    let [.., plugin] = strategies();
+    let up = |delay| plugin.route_rounded_up("unpaid", &Delay::exactly(delay));
+    let longest = Duration::from_millis(u32::MAX.into());
+    assert_eq!(up(longest).map(|route| route.x_delay), Ok(Some(u32::MAX)));
+    assert!(matches!(up(longest + Duration::from_nanos(1)), Err(RouteError::TooLong { .. })));
+}
+
+#[test]
+fn a_notice_waits_in_its_first_queue_or_in_the_exchange_that_holds_it() {
+    let delay = Delay::after("37m").expect("a delay");
+    let places = strategies()
+        .map(|topology| place(&topology.route("unpaid", &delay).expect("a way")).to_owned());
+    assert_eq!(places, ["orders.delay.30m", "orders.ladder.delay.30m", "orders.delayed"]);
+}
+
+/// Nothing takes what is due from the exchange where workers put back what waits.
+#[test]
+fn what_is_due_is_put_back_to_where_it_comes_out() {
+    for topology in strategies() {
+        let due =
+            LevelRoutes::default().until_due(&topology, &topology.timeouts[0], Duration::ZERO);
+        let due = due.expect("a way");
+        assert_eq!((due.exchange.as_str(), due.routing_key.as_str()), ("orders.dlx", "unpaid"));
+        assert_eq!(topology.again(due.clone()), due);
+    }
+}
+
+/// The broker's bindings of levels are `<level>.*`.
+#[test]
+fn a_key_of_a_level_has_two_words() {
+    let [levels, _, plugin] = strategies();
+    for key in ["5m.gift.unpaid", "5m.", "unpaid"] {
+        let refused = levels.published(Some("orders.in"), key, None).expect_err(key).to_string();
+        assert!(refused.contains("is not a routing key of a notice"), "{refused}");
+    }
+    // What stands before the timeout is the publisher's where the exchange holds the message.
+    let delay = Some(Duration::from_secs(1));
+    let (route, timeout) = plugin.published(Some("orders.delayed"), "gift.unpaid", delay).unwrap();
+    assert_eq!((route.routing_key.as_str(), timeout.as_str()), ("gift.unpaid", "unpaid"));
+    assert_eq!(route.x_delay, Some(1_000));
+}
+
+#[test]
+fn a_strategy_is_called_as_in_the_file() {
+    let names = strategies().map(|topology| topology.strategy.as_str());
+    assert_eq!(names, ["levels", "ladder", "delayed-exchange"]);
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use crate::{
     spans::Spans,
     store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},
     telemetry,
-    topology::Topology,
+    topology::{Timeout, Topology},
     worker::Worker,
 };
 
@@ -118,7 +118,11 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
     for Need { right, object, .. } in Role::worker(topology).needs {
         let names = match object {
             Object::Named(name) => vec![name],
-            Object::Shards(base) => topology.shards_of(&base),
+            Object::Shards(base) => {
+                let of_it = |timeout: &&Timeout| topology.business_queue(timeout) == base;
+                let sharded = topology.timeouts.iter().filter(of_it);
+                sharded.flat_map(|timeout| topology.business_queues(timeout)).collect()
+            }
             Object::Generations(_) | Object::Below(_) => continue,
         };
         for name in names {

@@ -77,6 +77,14 @@ fn faults_of_patches() {
 }
 
 #[test]
+fn the_plugin_runs_on_4_2_and_no_later_series() {
+    let plugin = edited("levels =", "strategy = \"delayed-exchange\"\nlevels =");
+    for (broker, runs) in [("4.1", true), ("4.2.9", true), ("4.3", false), ("4.4.0", false)] {
+        assert_eq!(!rules(&plugin, broker).contains(&"broker-plugin"), runs, "on {broker}");
+    }
+}
+
+#[test]
 fn every_text() {
     let brokers = ["3.7.28", "3.9", "3.13.7", "4.2.1", "4.3.2", "4.4", "5.0"];
     let page: Vec<String> = brokers

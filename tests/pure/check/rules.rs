@@ -60,6 +60,14 @@ const CASES: &[(&str, &str, &str, usize, &str)] = &[
         5,
         "28",
     ),
+    ("levels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n", "", "levels-present", 3, "[delay]"),
+    (
+        "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\nafter_by_category = { virtual = \"5m\" }\n",
+        "",
+        "timeouts-present",
+        1,
+        "\"orders\"",
+    ),
     ("\"orders\"", "\"our orders\"", "topology-name", 1, "\"our orders\""),
     ("\"orders\"", "\"amq.orders\"", "topology-name", 1, "\"amq.orders\""),
     ("\"orders\"", "\"bestellungen-für-alle\"", "topology-name", 1, "\"bestellungen-für-alle\""),
@@ -178,6 +186,7 @@ fn names_may_have_the_length_that_leaves_room() {
     assert_eq!(rules(&named(191, 61)), [""; 0]);
     assert_eq!(rules(&named(191, 62)), ["name-room"]);
     assert_eq!(rules(&named(191, 64)), ["timeout-name"]);
+    assert_eq!(rules(&named(190, 64)), ["timeout-name"]);
     assert_eq!(rules(&named(192, 6)), ["topology-name"]);
     let topology = Topology::parse(&named(191, 63)).expect("at the limit, not over it");
     assert_eq!(topology.objects().queues.keys().map(String::len).max(), Some(255));

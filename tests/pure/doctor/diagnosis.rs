@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use overdue::internals::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     doctor::{AmqpConnection, ApiFacts, CHECKS, Facts, Gap, Session, diagnose},
+    topology::Topology,
 };
 
 use super::facts::{silent, table, well};
+use crate::samples::{DELAYED, two_timeouts};
 
 #[test]
 fn all_is_well() {
@@ -174,4 +176,22 @@ fn a_missing_right_is_a_warning() {
     assert_eq!(severity(&facts, "Broker", "management-api"), Severity::Error);
     facts.broker.api.permissions = Err(Gap::denied("it takes the administrator tag", "ask"));
     assert_eq!(severity(&facts, "Topology", "worker-rights"), Severity::Warning);
+}
+
+/// Whoever has the plugin is told what it costs, and whoever needs it that it is off.
+#[test]
+fn the_plugin_of_delayed_messages_shows_by_its_exchange_type() {
+    let judged = |topology: Topology, kind: &str| {
+        let mut facts = well();
+        facts.topology = Ok(topology);
+        facts.broker.api.overview.as_mut().unwrap().exchange_types.push(kind.to_owned());
+        let report = diagnose(&facts).to_string();
+        let line = report.lines().find(|line| line.contains("plugins")).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    let needs_it = || Topology::parse(DELAYED).unwrap();
+    assert_eq!(judged(needs_it(), "x-delayed-message"), "warning");
+    assert_eq!(judged(needs_it(), "headers"), "error");
+    assert_eq!(judged(two_timeouts(), "x-delayed-message"), "warning");
+    assert_eq!(judged(two_timeouts(), "headers"), "ok");
 }

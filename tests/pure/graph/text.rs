@@ -38,6 +38,29 @@ after = "1s"
 "#;
 
 #[test]
+fn the_delays_in_short() {
+    let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n";
+    let said = |delay: &str| of(&format!("name = \"orders\"\n[delay]\n{delay}\n{timeout}")).summary;
+    let ladder = "strategy = \"ladder\"\nladder = { max = \"1h\" }";
+    let texts = [
+        said("levels = [\"30m\"]"),
+        said("levels = [\"1s\", \"30m\"]"),
+        said("levels = [\"1s\", \"30m\"]\nlead = \"0s\""),
+        said(ladder),
+        said(&format!("{ladder}\nlevels = [\"30m\"]")),
+        said("strategy = \"delayed-exchange\""),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    quorum queues · 1 level, let go up to 2s early · 1 timeout
+    quorum queues · 2 levels, 1s to 30m, let go up to 2s early · 1 timeout
+    quorum queues · 2 levels, 1s to 30m · 1 timeout
+    quorum queues · a ladder: 29 queues and 6 exchanges; delays up to 1h take 3.5 hops on average and at most 4, and are rounded by less than 1s · 1 timeout
+    quorum queues · 1 level, let go up to 2s early, and a ladder: 29 queues and 6 exchanges; delays up to 1h take 3.5 hops on average and at most 4, and are rounded by less than 1s · 1 timeout
+    quorum queues · any delay, by the plugin's exchange · 1 timeout
+    ");
+}
+
+#[test]
 fn mermaid_of_the_repository() {
     insta::assert_snapshot!(mermaid::render(&repository()));
 }
