@@ -1,6 +1,6 @@
 //! A worker follows the generations of its queue, also where it may not read the management API.
 
-use overdue::internals::topology::Topology;
+use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 
 use crate::support::{World, until};
 
@@ -11,11 +11,13 @@ queues.delivery_limit = 20
 timeout = [{ name = "unpaid", after = "100ms" }]
 "#;
 
+/// Of a user of the broker that runs a worker.
+const RIGHTS: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place_of_its_own() {
     let mut world = World::of(BEFORE).await;
-    let rights = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
-    let [broker, management] = world.broker_user("", Some(rights)).await;
+    let [broker, management] = world.broker_user("", Some(RIGHTS)).await;
     let mut worker = world.start(|command| {
         command
             .arg("--no-declare")
@@ -40,6 +42,39 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
     assert_eq!(worker.logged("worker ready"), 1, "{}", worker.log());
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
     assert!(worker.is_running());
+    world.assert_invariants().await;
+}
+
+/// After nine changes of its shape; the older generations are gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_tenth_generation_is_left()
+ {
+    let world = World::of(BEFORE).await;
+    let (management, mut objects) = (world.management(), world.own_objects().await);
+    let mut queue = objects.queues.remove("orders.unpaid").unwrap();
+    queue.name = "orders.unpaid.10".to_owned();
+    management.apply(&Change::CreateQueue(queue)).await.unwrap();
+    for it in objects.bindings.iter().filter(|it| it.destination == "orders.unpaid") {
+        let binding = Binding { destination: "orders.unpaid.10".to_owned(), ..it.clone() };
+        management.apply(&Change::Bind(binding)).await.unwrap();
+    }
+    world.delete("queues", "orders.unpaid").await;
+    let before = world.own_objects().await;
+    let applied = world.overdue(&["apply", "--yes"]);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_eq!(world.own_objects().await, before, "it is the queue in use: {applied}");
+
+    let [broker, management] = world.broker_user("", Some(RIGHTS)).await;
+    let worker = world.start(|command| {
+        command
+            .arg("--no-declare")
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+    });
+    let order = world.orders("o", 1, 0).await;
+    world.publish("100ms", &order).await;
+    world.until_closed(1).await;
+    assert_eq!(worker.logged("this timeout lacks a queue"), 0, "{}", worker.log());
     world.assert_invariants().await;
 }
 

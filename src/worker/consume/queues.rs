@@ -6,7 +6,11 @@ use tokio::time::timeout;
 
 use crate::{
     administration::Management,
-    messaging::{Link, consume::ConsumeError, passive},
+    messaging::{
+        Link,
+        consume::ConsumeError,
+        passive::{self, FAR, NEAR},
+    },
     objects::shard::{self, MAX_SHARDS},
     plan::generation::{is_of, name_of, number_of},
     telemetry,
@@ -95,10 +99,10 @@ fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| is_of(base, name)).cloned().collect()
 }
 
-/// Looks in which each queue of another number of shards is asked for once, in every generation: a question is a line in the broker's log.
+/// Looks in which each queue of another number of shards is asked for once, in nine generations: a question is a line in the broker's log.
 const TURNS: u16 = 16;
 
-/// Queues that the timeout had with another number of shards: in the first look the first generation of each, later every one of some
+/// Queues that the timeout had with another number of shards: in the first look the first generation of each, later nine of some
 /// in turn, and of those that were lost. Where it has no shards now, their exchange is there as long as one of them. `None` if it may not
 /// be asked: nor could they be consumed.
 async fn former(
@@ -126,7 +130,7 @@ async fn former(
             let there = passive::queue_exists(link, &queue).await;
             there.map(|there| there.then(|| queue.clone()).into_iter().collect())
         } else if is_its_turn || !generations(&known.troubled, &queue).is_empty() {
-            passive::generations(link, &queue).await
+            passive::generations(link, &queue, NEAR).await
         } else {
             continue;
         };
@@ -143,7 +147,7 @@ async fn former(
 /// Those that are consumed, and the one after them.
 async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> BTreeSet<String> {
     if consumed.is_empty() {
-        let found = passive::generations(link, base).await;
+        let found = passive::generations(link, base, FAR).await;
         return found.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
     }
     let next = next_generation(base, &consumed);
