@@ -28,6 +28,9 @@ pub(crate) const X_DELAY: &str = "x-delay";
 /// a level and the parking lot as well.
 pub(crate) const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
+/// More routing keys of a message: an array of texts (<https://www.rabbitmq.com/docs/sender-selected>).
+pub(super) const OTHER_ROUTES: [&str; 2] = ["CC", "BCC"];
+
 /// More attempts than any retry list has: a forged header must not wait for ever.
 const MAX_ATTEMPT: u32 = 1_000_000;
 /// A trigger can say as much as it likes, and the headers have to fit into one frame; of some brokers it has 8 KiB.
@@ -161,16 +164,15 @@ pub(super) fn text(text: &str) -> AMQPValue {
 }
 
 /// Headers that dead-lettering and delivery add, those by which the broker would route a copy to more queues than
-/// its routing key says (<https://www.rabbitmq.com/docs/sender-selected>) or hold it back there, and what an earlier
+/// its routing key says or hold it back there, and what an earlier
 /// parking wrote.
 fn is_dropped(header: &str) -> bool {
     is_of_dead_lettering(header)
         || header.starts_with("x-delivery-count")
+        || OTHER_ROUTES.contains(&header)
         || matches!(
             header,
             "x-acquired-count"
-                | "CC"
-                | "BCC"
                 | X_DELAY
                 | DELIVERY_TIME
                 | PARK_REASON

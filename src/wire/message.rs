@@ -1,7 +1,7 @@
 //! A message to publish, and what each of our messages looks like.
 
 use jiff::Timestamp;
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use serde_json::Value;
 
 use super::{headers, notice::DueNotice, received::Properties};
@@ -90,18 +90,42 @@ impl Message {
         Self { needs_no_route: true, ..message }
     }
 
-    /// Why no client can send it, where that is so: a text of it has more than 255 bytes.
+    /// Why it cannot be sent, where that is so: a text of it has more than 255 bytes, or RabbitMQ would end the channel of
+    /// whoever publishes it.
     #[must_use]
     pub fn unencodable(&self) -> Option<String> {
-        let content_type = self.content_type.as_deref().unwrap_or_default();
+        let Properties {
+            content_encoding, correlation_id, reply_to, expiration, kind, app_id, ..
+        } = &self.properties;
         let texts = [
-            ("exchange", self.exchange.as_str()),
-            ("routing key", &self.routing_key),
-            ("message-id", &self.message_id),
-            ("content-type", content_type),
+            ("exchange", Some(&self.exchange)),
+            ("routing key", Some(&self.routing_key)),
+            ("message-id", Some(&self.message_id)),
+            ("content-type", self.content_type.as_ref()),
+            ("content-encoding", content_encoding.as_ref()),
+            ("correlation-id", correlation_id.as_ref()),
+            ("reply-to", reply_to.as_ref()),
+            ("expiration", expiration.as_ref()),
+            ("type", kind.as_ref()),
+            ("app-id", app_id.as_ref()),
         ];
-        let (name, text) = texts.into_iter().find(|(_, text)| text.len() > MAX_SHORT_BYTES)?;
-        Some(format!("its {name} has {} bytes, more than {MAX_SHORT_BYTES}", text.len()))
+        let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        for (name, text) in texts {
+            if text.len() > MAX_SHORT_BYTES {
+                return Some(format!(
+                    "its {name} has {} bytes, more than {MAX_SHORT_BYTES}",
+                    text.len()
+                ));
+            }
+        }
+        if let Some(text) = expiration.as_ref().filter(|text| !is_expiration(text)) {
+            return Some(format!("its expiration is {text:?}, not a number of milliseconds"));
+        }
+        let header = headers::OTHER_ROUTES.into_iter().find(|name| {
+            let value = self.headers.inner().get(*name);
+            value.is_some_and(|value| !matches!(value, AMQPValue::FieldArray(_)))
+        });
+        header.map(|name| format!("its header {name} is not an array"))
     }
 
     /// A canary. It is not a due notice: a worker that does not know canaries parks it and touches no order.
@@ -112,4 +136,9 @@ impl Message {
         headers::set_canary(&mut message.headers, id);
         message.along(route)
     }
+}
+
+/// As RabbitMQ reads it.
+fn is_expiration(text: &str) -> bool {
+    text.parse::<i128>().is_ok_and(|ms| u64::try_from(ms).is_ok())
 }

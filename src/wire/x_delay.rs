@@ -20,6 +20,8 @@ const KEY: &str = "key";
 const DUE_MS: &str = "due-ms";
 const EXPIRATION: &str = "expiration";
 const HEADERS: &str = "headers";
+/// More than the longest `x-delay`, which is 49.7 days, by a clock that may have been set back meanwhile.
+const LONGEST_MS: u64 = 50 * 24 * 60 * 60 * 1000;
 
 /// Whether a message is on its way through the exchange that was taken over.
 pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {
@@ -38,13 +40,14 @@ pub struct Delayed {
 
 impl Delayed {
     /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
-    /// there has no header of ours, whatever its publisher writes.
+    /// there has no header of ours, whatever its publisher writes. `now_ms` is the time by the database's clock.
     #[must_use]
-    pub fn read(received: Received, old: &str) -> Self {
+    pub fn read(received: Received, old: &str, now_ms: u64) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
             _ => None,
         };
+        let wrapped = wrapped.filter(|it| it.due_ms <= now_ms.saturating_add(LONGEST_MS));
         let Received { routing_key, message_id, content_type, headers, properties, body, .. } =
             received;
         let mut original = Message {

@@ -147,7 +147,10 @@ impl Delaying {
                     self.inlet.waits(&mut receipt, true);
                     let old = self.context.worker.topology.compat.as_ref();
                     let old = old.map_or("", |compat| compat.exchange.as_str());
-                    let (delayed, now) = (Delayed::read(received, old), Instant::now());
+                    let now = Instant::now();
+                    // The session has read the clock before it consumes.
+                    let now_ms = self.context.worker.clock.at_most_ms(now).unwrap_or(u64::MAX);
+                    let delayed = Delayed::read(received, old, now_ms);
                     let wanted = delayed.wanted.map(|wanted| self.after(wanted, now));
                     let due_ms = delayed.due_ms.or(wanted);
                     let (step, at) = self.next_step(&delayed, due_ms, now);

@@ -137,6 +137,50 @@ async fn a_forged_header_buys_nothing() {
     assert_eq!(wire.take("refunds").await, None);
 }
 
+/// Who may publish to the topology's own exchanges can forge the header of a message on its way. What cannot be published as that
+/// says is parked once, and the others go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_header_of_a_message_on_its_way_stops_nothing() {
+    let world = World::of(&with_levels()).await;
+    let worker = world.worker();
+    let wire = world.wire().await;
+    wire.queue("mails", &[]).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let table = |entries: Vec<(&str, AMQPValue)>| {
+        let mut table = FieldTable::default();
+        for (name, value) in entries {
+            table.insert(name.into(), value);
+        }
+        AMQPValue::FieldTable(table)
+    };
+    let forged = [
+        (1, vec![], vec![("expiration", text(&"9".repeat(300)))]),
+        (1, vec![], vec![("expiration", text("abc"))]),
+        (1, vec![("CC", text("welcome"))], vec![]),
+        (1, vec![], vec![("key", text(&"k".repeat(300)))]),
+        (i64::MAX, vec![], vec![]),
+    ];
+    let count = forged.len();
+    for (due_ms, headers, more) in forged {
+        let ours = [
+            ("key", text("welcome")),
+            ("due-ms", AMQPValue::LongLongInt(due_ms)),
+            ("headers", table(headers)),
+        ];
+        let mut waits = FieldTable::default();
+        waits.insert("x-overdue-compat".into(), table(ours.into_iter().chain(more).collect()));
+        let properties = BasicProperties::default().with_headers(waits);
+        wire.publish("orders.dlx", "100ms.compat", properties, b"forged").await;
+        wire.publish("reminders", "welcome", delay_of(1_300), b"as it should be").await;
+    }
+    let mails = wire.take_many("mails", count).await;
+    assert!(mails.iter().all(|it| it.text() == "as it should be"));
+    world.parked(count).await;
+    world.until_empty("orders.compat").await;
+    worker.stop().await;
+    assert_eq!(wire.take("mails").await, None, "nothing was published again");
+}
+
 /// Where no worker moves a binding to the old name, messages come early by it; they still come when they are due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {

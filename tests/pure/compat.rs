@@ -242,6 +242,9 @@ fn the_longest_x_delay_has_32_bits() {
     }
 }
 
+const NOW_MS: u64 = 1_795_170_000_000;
+const FIFTY_DAYS_MS: i64 = 4_320_000_000;
+
 /// The message as the broker delivers it, by `exchange`, with what a quorum queue adds.
 fn delivered(message: Message, exchange: &str) -> Received {
     let Message { routing_key, message_id, content_type, mut headers, properties, body, .. } =
@@ -289,7 +292,7 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
         ("x-overdue-compat", AMQPValue::FieldTable(forged)),
     ];
     let message = published(&headers);
-    let mut delayed = Delayed::read(delivered(message.clone(), "reminders"), "reminders");
+    let mut delayed = Delayed::read(delivered(message.clone(), "reminders"), "reminders", NOW_MS);
     assert_eq!((delayed.due_ms, delayed.wanted.map(|it| it.as_secs())), (None, Some(90)));
     for due_ms in [1_795_170_600_000, 1_795_170_600_001] {
         let copy = delayed.on_its_way(way(None), due_ms);
@@ -297,7 +300,7 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
         assert_eq!(copy.properties.expiration, None, "it would end before it is due");
         let names: Vec<String> = copy.headers.inner().keys().map(ToString::to_string).collect();
         assert_eq!(names, ["x-overdue-compat"], "no header of its publisher says where it goes");
-        delayed = Delayed::read(delivered(copy, "orders.dlx"), "reminders");
+        delayed = Delayed::read(delivered(copy, "orders.dlx"), "reminders", NOW_MS);
         assert_eq!((delayed.due_ms, delayed.wanted), (Some(due_ms), None));
     }
     let expected = Message { exchange: "orders.compat.due".to_owned(), ..message };
@@ -309,7 +312,7 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
 #[test]
 fn what_comes_out_at_once_is_without_what_a_queue_wrote() {
     let headers = [("x-shop", text("7")), ("x-opt-delivery-time", AMQPValue::LongLongInt(1))];
-    let delayed = Delayed::read(delivered(published(&headers), "reminders"), "reminders");
+    let delayed = Delayed::read(delivered(published(&headers), "reminders"), "reminders", NOW_MS);
     assert_eq!((delayed.due_ms, delayed.wanted), (None, None));
     let restored = delayed.restored("due".to_owned());
     assert_eq!(restored.headers, table(&headers[..1]));
@@ -323,12 +326,16 @@ fn a_header_that_is_not_one_of_ours_is_a_publishers() {
     let good = AMQPValue::FieldTable(table(&[key.clone(), due.clone(), inner.clone()]));
     let read = |value: &AMQPValue, exchange| {
         let received = delivered(published(&[("x-overdue-compat", value.clone())]), exchange);
-        let delayed = Delayed::read(received, "reminders");
+        let delayed = Delayed::read(received, "reminders", NOW_MS);
         (delayed.due_ms, delayed.restored("due".to_owned()).routing_key)
     };
     let theirs = (None, "welcome.mail".to_owned());
     assert_eq!(read(&good, "orders.dlx"), (Some(5), "k".to_owned()));
     assert_eq!(read(&good, "reminders"), theirs);
+    let due_in = |ms| ("due-ms", AMQPValue::LongLongInt(NOW_MS.cast_signed() + ms));
+    let longest = table(&[key.clone(), due_in(FIFTY_DAYS_MS), inner.clone()]);
+    let longest = read(&AMQPValue::FieldTable(longest), "orders.dlx");
+    assert_eq!(longest, (Some(NOW_MS + FIFTY_DAYS_MS.cast_unsigned()), "k".to_owned()));
     let negative = ("due-ms", AMQPValue::LongLongInt(-1));
     let number = ("key", AMQPValue::LongLongInt(1));
     for entries in [
@@ -336,6 +343,7 @@ fn a_header_that_is_not_one_of_ours_is_a_publishers() {
         vec![key.clone(), inner.clone()],
         vec![key.clone(), due.clone()],
         vec![number, due, inner.clone()],
+        vec![key.clone(), due_in(FIFTY_DAYS_MS + 1), inner.clone()],
         vec![key, negative, inner],
     ] {
         let value = AMQPValue::FieldTable(table(&entries));

@@ -128,17 +128,50 @@ fn a_text_of_more_than_255_bytes_cannot_be_sent() {
         change(&mut message, "x".repeat(bytes));
         message.unencodable()
     };
-    let changes: [(&str, Change); 4] = [
+    let changes: [(&str, Change); 9] = [
         ("exchange", |it, text| it.exchange = text),
         ("routing key", |it, text| it.routing_key = text),
         ("message-id", |it, text| it.message_id = text),
         ("content-type", |it, text| it.content_type = Some(text)),
+        ("content-encoding", |it, text| it.properties.content_encoding = Some(text)),
+        ("correlation-id", |it, text| it.properties.correlation_id = Some(text)),
+        ("reply-to", |it, text| it.properties.reply_to = Some(text)),
+        ("type", |it, text| it.properties.kind = Some(text)),
+        ("app-id", |it, text| it.properties.app_id = Some(text)),
     ];
     for (name, change) in changes {
         assert_eq!(with(change, 255), None, "{name}");
         assert_eq!(with(change, 256), Some(format!("its {name} has 256 bytes, more than 255")));
     }
     assert_eq!(Message::default().unencodable(), None);
+    let digits = with(|it, _| it.properties.expiration = Some("0".repeat(256)), 0);
+    assert_eq!(digits.as_deref(), Some("its expiration has 256 bytes, more than 255"));
+}
+
+/// RabbitMQ 4.3.6 was asked which it takes: for any other it ends the channel.
+#[test]
+fn what_ends_the_channel_of_its_publisher_is_not_sent() {
+    let expires = |text: &str| {
+        let expiration = Some(text.to_owned());
+        let properties = Properties { expiration, ..Properties::default() };
+        Message { properties, ..Message::default() }.unencodable()
+    };
+    for taken in ["0", "60000", "-0", "+5", "007", "18446744073709551615"] {
+        assert_eq!(expires(taken), None, "{taken}");
+    }
+    for refused in ["", "-1", "abc", "5 ", "1.5", "18446744073709551616", "9".repeat(255).as_str()]
+    {
+        let said = format!("its expiration is {refused:?}, not a number of milliseconds");
+        assert_eq!(expires(refused), Some(said));
+    }
+    let routes = |name, value| {
+        Message { headers: table(&[(name, value)]), ..Message::default() }.unencodable()
+    };
+    for name in ["CC", "BCC"] {
+        let array = AMQPValue::FieldArray(FieldArray::from(vec![text("other")]));
+        assert_eq!(routes(name, array), None);
+        assert_eq!(routes(name, text("other")), Some(format!("its header {name} is not an array")));
+    }
 }
 
 /// Anybody can write such a header.

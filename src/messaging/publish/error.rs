@@ -41,7 +41,7 @@ pub enum PublishError {
         /// What the broker said: which user, which exchange, which routing key.
         reason: String,
     },
-    /// AMQP has no room for it; nothing was sent.
+    /// AMQP has no room for it, or RabbitMQ would end the channel for it; nothing was sent.
     #[error("message {message_id} cannot be sent: {reason}")]
     Unencodable { message_id: String, reason: String },
     /// The broker has blocked the connection; the message was not sent.
