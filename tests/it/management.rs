@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::support::{World, until, wait::awaited};
+use crate::support::{Proxy, World, pages::metrics, until, wait::awaited};
 
 const NOTHING: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
@@ -161,6 +161,25 @@ async fn no_proxy_gets_the_password() {
     assert_eq!(run.code, Some(0), "{run}");
     proxy.set_nonblocking(true).unwrap();
     assert!(proxy.accept().is_err(), "it was asked");
+}
+
+/// A worker that declares nothing starts without the API, and a failure at its start does not tell that its user may not use it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
+    let world = World::new().await;
+    let proxy = Proxy::to(&world.services.management_socket()).await;
+    proxy.refuse();
+    let url = format!("http://admin:admin@127.0.0.1:{}", proxy.port());
+    let (_process, address) = world
+        .listening(|it| _ = it.arg("--no-declare").env("OVERDUE_BROKER__MANAGEMENT_URL", url))
+        .await;
+    assert!(proxy.attempts() > 0, "it has failed");
+    proxy.pass();
+    let look = async || metrics(address).await;
+    let is_counted = |series: &String| {
+        series.starts_with("overdue_queue_messages{") && series.contains("\"orders.unpaid\"")
+    };
+    until("its queue is counted", look, |seen| seen.keys().any(is_counted)).await;
 }
 
 /// A broker closes an idle connection at the very moment at which a question is on its way: the question is asked once more,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    administration::{ChangeEvent, Management, TopologyChange},
+    administration::{ChangeEvent, Management, ManagementError, TopologyChange},
     cli::{exit::Failure, setup::Services},
     config::{PublishScheduled, Settings},
     messaging::{BrokerAddress, Link, passive},
@@ -53,8 +53,9 @@ pub(in crate::cli) async fn prepare(
         }
         Declaring::Nothing => {
             look(&address, &topology).await?;
-            // Without the tag it looks for the generations of its queues one by one.
-            let may_list = management.queue_names(&topology.name).await.is_ok();
+            // Without the tag it looks for the generations of its queues one by one. Any other failure may be over soon.
+            let listed = management.queue_names(&topology.name).await;
+            let may_list = !matches!(listed, Err(ManagementError::NotPermitted { .. }));
             may_list.then_some(management)
         }
     };
