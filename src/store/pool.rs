@@ -104,6 +104,11 @@ impl Pools {
         }
     }
 
+    /// How many connections may close orders.
+    fn closing(&self) -> usize {
+        self.closing.status().max_size
+    }
+
     /// Forgets every idle connection.
     pub(super) fn drop_connections(&self) {
         self.closing.retain(|_, _| false);
@@ -216,6 +221,11 @@ impl Mode<'_> {
 }
 
 impl Store {
+    /// How many statements may close orders at once.
+    pub(crate) fn closing_connections(&self) -> usize {
+        self.pools.closing()
+    }
+
     /// Runs a statement.
     pub(super) async fn rows(
         &self,

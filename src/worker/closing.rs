@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::{
     decisions::verdict::{Isolation, Suspect, Verdict, acquit, any_closed},
@@ -82,11 +83,15 @@ pub(crate) struct Closer {
     paused: Mutex<BTreeSet<String>>,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
+    /// Connections that it may hold: each other effect has one left, however long the statements of this one take.
+    share: Semaphore,
     turns: Turns,
 }
 
 impl Closer {
-    pub(crate) fn new(store: Store, effect: Effect, topology: &Topology) -> Self {
+    /// One of so many `effects` that share the connections.
+    pub(crate) fn new(store: Store, effect: Effect, topology: &Topology, effects: usize) -> Self {
+        let share = store.closing_connections().saturating_sub(effects.saturating_sub(1)).max(1);
         Self {
             store,
             topology: topology.name.clone(),
@@ -96,6 +101,7 @@ impl Closer {
             skip_locked_in_burst: SkipLocked::default(),
             paused: Mutex::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
+            share: Semaphore::new(share),
             turns: Turns::default(),
         }
     }
@@ -299,7 +305,10 @@ impl Closer {
         };
         let limits = TransactionLimits { lock, statement };
         let orders = (ids, traces, path);
-        let run = |sql| self.store.run_unpaused(&self.effect, sql, orders, closing, limits);
+        let run = async |sql| {
+            let _share = self.share.acquire().await;
+            self.store.run_unpaused(&self.effect, sql, orders, closing, limits).await
+        };
         let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
             return run(&self.effect.sql).await;
         };

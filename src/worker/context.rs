@@ -77,7 +77,8 @@ impl Worker {
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
         let timing = Arc::clone(&address.timing);
-        let closer = |effect: &Effect| Closer::new(store.clone(), effect.clone(), &topology);
+        let closer =
+            |effect: &Effect| Closer::new(store.clone(), effect.clone(), &topology, effects.len());
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
         let bursts = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();

@@ -82,6 +82,44 @@ async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
     assert!(process.is_running());
 }
 
+/// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {
+    let world = World::of(TWO).await;
+    effect(&world, CLOSE);
+    let wire = world.wire().await;
+    let mut client = world.store.client().await.unwrap();
+    let stalled = world.stall(&mut client, "slow-0").await;
+    world
+        .sql(
+            "CREATE TRIGGER stall_all BEFORE UPDATE ON orders FOR EACH ROW \
+             WHEN (NEW.id LIKE 'slow-%' AND NEW.status = 'closed') EXECUTE FUNCTION stall()",
+        )
+        .await;
+    let url = world.services.database_url(None);
+    let more = if url.contains('?') { '&' } else { '?' };
+    let without_end = format!("{url}{more}options=-c%20statement_timeout%3D0");
+    let _process = world
+        .started(|it| {
+            it.env("OVERDUE_DATABASE__URL", without_end)
+                .env("OVERDUE_DATABASE__CONNECTIONS", "6")
+                .env("OVERDUE_WORKER__BATCH_SIZE", "1");
+        })
+        .await;
+    let slow = world.orders_without_stock("slow", 20).await;
+    wire.publish_all("orders.dlx", "500ms.unshipped", &slow).await;
+    // Of the three that close orders.
+    let waiting = async || world.many_wait().await;
+    until("all that it may have are at the database", waiting, |waiting| *waiting >= 2).await;
+    let other = world.orders_without_stock("other", 1).await;
+    world.publish("100ms", &other).await;
+    world.until_closed(1).await;
+    assert_eq!(world.status("other-0").await, "closed");
+    stalled.rollback().await.unwrap();
+    world.until_closed(21).await;
+    world.assert_invariants().await;
+}
+
 /// A worker with this setting that may read and not write, and the grant that it lacks.
 async fn read_only(world: &World, setting: &str, value: &str) -> (WorkerProcess, String) {
     let url = world.database_user().await;
