@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Acks, Argument, Binding, Leaving, mark},
+    objects::{Acks, Argument, Binding, Leaving, exchange_mark, mark},
     plan::{Change, Clock, Drains, Plan, Reason, Refusal, Snapshot, diff},
     topology::Topology,
 };
@@ -89,32 +89,40 @@ fn drains(plan: &Plan) -> Option<&Drains> {
     plan.draining.iter().find(|it| it.queue == REMOVED).map(|it| &it.drains)
 }
 
+/// The exchange of a strategy that the topology had before.
+fn plugin(broker: &mut Snapshot, held: u64) {
+    let exchange = Topology::parse(DELAYED).unwrap().objects().exchanges["orders.delayed"].clone();
+    broker.objects.bindings.extend(exchange_mark("orders", &exchange.name));
+    broker.delayed.insert(exchange.name.clone(), held);
+    broker.objects.exchanges.insert(exchange.name.clone(), exchange);
+}
+
 type Edit<'a> = &'a dyn Fn(&mut Snapshot);
 
-/// The longest way that something is on, and the time that counting takes, from the mark on.
+/// The longest way that something is on, and the time that counting takes, from the mark on; in milliseconds.
 #[test]
 fn how_long_it_stays_bound() {
-    let table: [(&str, Option<u64>, Edit<'_>); 11] =
+    let table: [(&str, Option<u64>, Edit<'_>); 13] =
         [
-            ("a level that is empty adds nothing", Some(12), &|it| acked(it, 5)),
-            ("the longest level counts", Some(1_811), &|it| {
+            ("a level that is empty adds nothing", Some(12_000), &|it| acked(it, 5)),
+            ("the longest level counts", Some(1_811_000), &|it| {
                 acked(it, 5);
                 holds(it, "orders.delay.30m", 1);
             }),
-            ("what is not counted may hold something", Some(1_811), &|it| {
+            ("what is not counted may hold something", Some(1_811_000), &|it| {
                 acked(it, 5);
                 it.messages.remove("orders.delay.30m");
             }),
-            ("the time since the mark has passed", Some(7), &|it| {
+            ("the time since the mark has passed", Some(7_000), &|it| {
                 acked(it, 5);
                 marked(it, 5, Some(acks(5)));
             }),
-            ("an ack since then: from the beginning", Some(12), &|it| {
+            ("an ack since then: from the beginning", Some(12_000), &|it| {
                 acked(it, 6);
                 marked(it, 500, Some(acks(5)));
             }),
             ("what workers put back is not known", None, &|it| marked(it, 5, None)),
-            ("nothing can be put back where nothing waits", Some(6), &|it| {
+            ("nothing can be put back where nothing waits", Some(6_000), &|it| {
                 marked(it, 5, None);
                 holds(it, "orders.delay.1s", 0);
             }),
@@ -123,11 +131,23 @@ fn how_long_it_stays_bound() {
                 acked(it, 5);
                 older(it, "orders.unshipped.2", 1);
             }),
+            ("the plugin holds nothing", Some(12_000), &|it| {
+                acked(it, 5);
+                plugin(it, 0);
+            }),
+            (
+                "the plugin holds messages for as long as it can",
+                Some(u64::from(u32::MAX) + 11_000),
+                &|it| {
+                    acked(it, 5);
+                    plugin(it, 1);
+                },
+            ),
             ("no clock", None, &|it| {
                 acked(it, 5);
                 it.clock = None;
             }),
-            ("a mark that came later than now", Some(12), &|it| {
+            ("a mark that came later than now", Some(12_000), &|it| {
                 acked(it, 5);
                 it.objects.bindings.extend(mark("orders", REMOVED).map(|mark| {
                     mark.leaving(Leaving { since_s: NOW_S + 5, acked: Some(acks(5)) })
@@ -140,7 +160,7 @@ fn how_long_it_stays_bound() {
         change(&mut broker);
         let plan = removed(&broker);
         let Some(Drains::Leaving { within, .. }) = drains(&plan) else { panic!("{what}: {plan}") };
-        assert_eq!(within.map(|it| it.as_millis()), expected.map(|s| s * 1_000), "{what}: {plan}");
+        assert_eq!(within.map(|it| it.as_millis()), expected, "{what}: {plan}");
     }
 }
 
