@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use overdue::internals::{
     objects::{Acks, Argument, Binding, Leaving, exchange_mark, mark},
     plan::{Change, Clock, Drains, Plan, Reason, Refusal, Snapshot, diff},
-    topology::Topology,
+    topology::{Topology, level::Ttl},
 };
 
 use crate::{
@@ -60,7 +60,7 @@ fn acked(broker: &mut Snapshot, count: u64) {
 /// An older generation of the queue, which drains.
 fn older(broker: &mut Snapshot, name: &str, messages: u64) {
     let mut queue = broker.objects.queues["orders.unpaid"].clone();
-    queue.name = name.to_owned();
+    name.clone_into(&mut queue.name);
     queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(7));
     broker.objects.queues.insert(name.to_owned(), queue);
     broker.objects.bindings.extend(mark("orders", name));
@@ -160,7 +160,7 @@ fn how_long_it_stays_bound() {
         change(&mut broker);
         let plan = removed(&broker);
         let Some(Drains::Leaving { within, .. }) = drains(&plan) else { panic!("{what}: {plan}") };
-        assert_eq!(within.map(|it| it.as_millis()), expected, "{what}: {plan}");
+        assert_eq!(within.map(Ttl::as_millis), expected, "{what}: {plan}");
     }
 }
 

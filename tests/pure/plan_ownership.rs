@@ -19,7 +19,7 @@ use crate::{
 /// A queue with the arguments of `like`, and one more if it is to differ from what is wanted.
 fn add(broker: &mut Snapshot, name: &str, like: &str, differs: bool) {
     let mut queue = broker.objects.queues[like].clone();
-    queue.name = name.to_owned();
+    name.clone_into(&mut queue.name);
     if differs {
         queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(7));
     }
