@@ -97,6 +97,10 @@ fn a_name_is_quoted_where_it_is_not_plain() {
         let roles = DatabaseRole::all(&request);
         assert!(roles.iter().all(|role| role.name.starts_with('"') == is_quoted), "{prefix}");
     }
+    // PostgreSQL reserves it.
+    let administrator = DatabaseRole::all(&database_request(&["order"])).remove(0);
+    let created = "CREATE SCHEMA \"order\" AUTHORIZATION overdue_administrator";
+    assert_eq!(administrator.before, [created]);
 }
 
 /// Where the order tables are in the schema of the others, too.

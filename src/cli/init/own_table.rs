@@ -2,15 +2,8 @@
 
 use std::str::FromStr;
 
-/// Words that cannot be the name of a column unless quoted, also those that may name a function or a type:
-/// <https://www.postgresql.org/docs/current/sql-keywords-appendix.html>.
-const RESERVED: &str = "all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation column \
-    concurrently constraint create cross current_catalog current_date current_role current_schema current_time \
-    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze from \
-    full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit \
-    localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references \
-    returning right select session_user similar some symmetric system_user table tablesample then to trailing true union \
-    unique user using variadic verbose when where window with";
+use crate::permissions::database_grants::identifier;
+
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
 const LONGEST_NAME: usize = 63;
 
@@ -33,11 +26,7 @@ impl FromStr for ColumnName {
                 text.escape_debug()
             ));
         }
-        let plain =
-            text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_')
-                && !text.starts_with(|it: char| it.is_ascii_digit())
-                && !RESERVED.split(' ').any(|word| word == text);
-        Ok(Self(if plain { text.to_owned() } else { format!("\"{text}\"") }))
+        Ok(Self(identifier(text)))
     }
 }
 
