@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal,
     generation::{Resolved, is_of, number_of},
-    own_queues::{Hold, Kind, kind, message_ttl},
+    own_queues::{Hold, Kind, is_marked, kind, message_ttl},
     snapshot::Snapshot,
     way::Ways,
 };
@@ -166,9 +166,12 @@ impl RetiredQueue<'_> {
     }
 
     /// Whether delay queues are taken out of use. What comes out of one may go on through another one that is in use, and
-    /// once it is deleted nothing says how long its way was: the time begins when all of them are gone.
+    /// once it is deleted nothing says how long its way was: the time begins when all of them are gone. One without a mark stays.
     fn delays_drain(&self) -> bool {
-        self.delays().any(|queue| !self.resolved.objects.queues.contains_key(&queue.name))
+        self.delays().any(|queue| {
+            !self.resolved.objects.queues.contains_key(&queue.name)
+                && is_marked(self.topology, &self.observed.objects, queue)
+        })
     }
 
     fn acked(&self) -> Option<Acks> {

@@ -21,7 +21,7 @@ const DUE_MS: &str = "due-ms";
 const EXPIRATION: &str = "expiration";
 const HEADERS: &str = "headers";
 /// More than the longest `x-delay`, which is 49.7 days, by a clock that may have been set back meanwhile.
-const LONGEST_MS: u64 = 50 * 24 * 60 * 60 * 1000;
+const LONGEST_MS: u64 = 100 * 24 * 60 * 60 * 1000;
 
 /// Whether a message is on its way through the exchange that was taken over.
 pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {

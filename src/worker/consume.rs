@@ -82,6 +82,8 @@ struct Consumers {
     hidden: BTreeSet<String>,
     /// How often it was looked for queues.
     looks: u16,
+    /// Whether they could be listed the last time.
+    listed: bool,
 }
 
 /// Consumes from every queue that is there, and from those that come, until a stop is asked for.
@@ -108,6 +110,7 @@ pub(super) async fn consume(
         missing: BTreeSet::new(),
         hidden: BTreeSet::new(),
         looks: 0,
+        listed: false,
     };
     consumers.look().await;
     let watched = consumers.watch().await;
@@ -119,9 +122,8 @@ pub(super) async fn consume(
 
 impl Consumers {
     async fn watch(&mut self) -> Result<(), SessionEnd> {
-        let longest = queues::look_every(&self.worker);
         let alive = self.worker.health.task("look for queues", "", ALIVE_WITHIN);
-        let mut regular = Instant::now() + jitter(longest);
+        let mut regular = self.next_look();
         loop {
             let next_try = next_try(&self.troubled, |queue| self.running.contains_key(queue));
             let next_look = next_try.map_or(regular, |next_try| next_try.min(regular));
@@ -149,13 +151,17 @@ impl Consumers {
                     }
                     self.report_ready();
                     self.look().await;
-                    regular = Instant::now() + jitter(longest);
+                    regular = self.next_look();
                 }
             }
             if self.running.values().all(|running| running.consumes) {
                 self.report_ready();
             }
         }
+    }
+
+    fn next_look(&self) -> Instant {
+        Instant::now() + jitter(queues::look_every(&self.worker, self.listed))
     }
 
     fn ask_for_levels(&mut self) {
@@ -198,11 +204,12 @@ impl Consumers {
             troubled: self.troubled.keys().cloned().collect(),
             hidden: std::mem::take(&mut self.hidden),
             looks: self.looks,
+            listed: self.listed,
         };
         // Never 0 again.
         self.looks = self.looks.checked_add(1).unwrap_or(1);
         let queues = queues::find(&worker, &self.link, &mut known).await;
-        self.hidden = known.hidden;
+        (self.hidden, self.listed) = (known.hidden, known.listed);
         for (timeout, found) in queues {
             for queue in worker.topology.business_queues(timeout) {
                 if found.iter().any(|it| number_of(&queue, it).is_some()) {

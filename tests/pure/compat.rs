@@ -243,7 +243,7 @@ fn the_longest_x_delay_has_32_bits() {
 }
 
 const NOW_MS: u64 = 1_795_170_000_000;
-const FIFTY_DAYS_MS: i64 = 4_320_000_000;
+const HUNDRED_DAYS_MS: i64 = 4_320_000_000;
 
 /// The message as the broker delivers it, by `exchange`, with what a quorum queue adds.
 fn delivered(message: Message, exchange: &str) -> Received {
@@ -333,9 +333,9 @@ fn a_header_that_is_not_one_of_ours_is_a_publishers() {
     assert_eq!(read(&good, "orders.dlx"), (Some(5), "k".to_owned()));
     assert_eq!(read(&good, "reminders"), theirs);
     let due_in = |ms| ("due-ms", AMQPValue::LongLongInt(NOW_MS.cast_signed() + ms));
-    let longest = table(&[key.clone(), due_in(FIFTY_DAYS_MS), inner.clone()]);
+    let longest = table(&[key.clone(), due_in(HUNDRED_DAYS_MS), inner.clone()]);
     let longest = read(&AMQPValue::FieldTable(longest), "orders.dlx");
-    assert_eq!(longest, (Some(NOW_MS + FIFTY_DAYS_MS.cast_unsigned()), "k".to_owned()));
+    assert_eq!(longest, (Some(NOW_MS + HUNDRED_DAYS_MS.cast_unsigned()), "k".to_owned()));
     let negative = ("due-ms", AMQPValue::LongLongInt(-1));
     let number = ("key", AMQPValue::LongLongInt(1));
     for entries in [
@@ -343,7 +343,7 @@ fn a_header_that_is_not_one_of_ours_is_a_publishers() {
         vec![key.clone(), inner.clone()],
         vec![key.clone(), due.clone()],
         vec![number, due, inner.clone()],
-        vec![key.clone(), due_in(FIFTY_DAYS_MS + 1), inner.clone()],
+        vec![key.clone(), due_in(HUNDRED_DAYS_MS + 1), inner.clone()],
         vec![key, negative, inner],
     ] {
         let value = AMQPValue::FieldTable(table(&entries));

@@ -102,58 +102,67 @@ type Edit<'a> = &'a dyn Fn(&mut Snapshot);
 /// The longest way that something is on, and the time that counting takes, from the mark on; in milliseconds.
 #[test]
 fn how_long_it_stays_bound() {
-    let table: [(&str, Option<u64>, Edit<'_>); 13] =
-        [
-            ("a level that is empty adds nothing", Some(12_000), &|it| acked(it, 5)),
-            ("the longest level counts", Some(1_811_000), &|it| {
+    let table: [(&str, Option<u64>, Edit<'_>); 14] = [
+        ("a level that is empty adds nothing", Some(12_000), &|it| acked(it, 5)),
+        ("the longest level counts", Some(1_811_000), &|it| {
+            acked(it, 5);
+            holds(it, "orders.delay.30m", 1);
+        }),
+        ("an unmarked queue in the place of a level stays where it is", Some(1_811_000), &|it| {
+            acked(it, 5);
+            let level = "orders.delay.30m";
+            it.objects.bindings.retain(|binding| mark("orders", level).as_ref() != Some(binding));
+            let queue = it.objects.queues.get_mut(level).unwrap();
+            queue.arguments.insert("x-max-length".to_owned(), Argument::Integer(7));
+            holds(it, level, 1);
+        }),
+        ("what is not counted may hold something", Some(1_811_000), &|it| {
+            acked(it, 5);
+            it.messages.remove("orders.delay.30m");
+        }),
+        ("the time since the mark has passed", Some(7_000), &|it| {
+            acked(it, 5);
+            marked(it, 5, Some(acks(5)));
+        }),
+        ("an ack since then: from the beginning", Some(12_000), &|it| {
+            acked(it, 6);
+            marked(it, 500, Some(acks(5)));
+        }),
+        ("what workers put back is not known", None, &|it| marked(it, 5, None)),
+        ("nothing can be put back where nothing waits", Some(6_000), &|it| {
+            marked(it, 5, None);
+            holds(it, "orders.delay.1s", 0);
+        }),
+        ("nothing is known of what others did before the mark", None, &|_| {}),
+        ("an older generation is emptied first", None, &|it| {
+            acked(it, 5);
+            older(it, "orders.unshipped.2", 1);
+        }),
+        ("the plugin holds nothing", Some(12_000), &|it| {
+            acked(it, 5);
+            plugin(it, 0);
+        }),
+        (
+            "the plugin holds messages for as long as it can",
+            Some(u64::from(u32::MAX) + 11_000),
+            &|it| {
                 acked(it, 5);
-                holds(it, "orders.delay.30m", 1);
-            }),
-            ("what is not counted may hold something", Some(1_811_000), &|it| {
-                acked(it, 5);
-                it.messages.remove("orders.delay.30m");
-            }),
-            ("the time since the mark has passed", Some(7_000), &|it| {
-                acked(it, 5);
-                marked(it, 5, Some(acks(5)));
-            }),
-            ("an ack since then: from the beginning", Some(12_000), &|it| {
-                acked(it, 6);
-                marked(it, 500, Some(acks(5)));
-            }),
-            ("what workers put back is not known", None, &|it| marked(it, 5, None)),
-            ("nothing can be put back where nothing waits", Some(6_000), &|it| {
-                marked(it, 5, None);
-                holds(it, "orders.delay.1s", 0);
-            }),
-            ("nothing is known of what others did before the mark", None, &|_| {}),
-            ("an older generation is emptied first", None, &|it| {
-                acked(it, 5);
-                older(it, "orders.unshipped.2", 1);
-            }),
-            ("the plugin holds nothing", Some(12_000), &|it| {
-                acked(it, 5);
-                plugin(it, 0);
-            }),
-            (
-                "the plugin holds messages for as long as it can",
-                Some(u64::from(u32::MAX) + 11_000),
-                &|it| {
-                    acked(it, 5);
-                    plugin(it, 1);
-                },
-            ),
-            ("no clock", None, &|it| {
-                acked(it, 5);
-                it.clock = None;
-            }),
-            ("a mark that came later than now", Some(12_000), &|it| {
-                acked(it, 5);
-                it.objects.bindings.extend(mark("orders", REMOVED).map(|mark| {
+                plugin(it, 1);
+            },
+        ),
+        ("no clock", None, &|it| {
+            acked(it, 5);
+            it.clock = None;
+        }),
+        ("a mark that came later than now", Some(12_000), &|it| {
+            acked(it, 5);
+            it.objects
+                .bindings
+                .extend(mark("orders", REMOVED).map(|mark| {
                     mark.leaving(Leaving { since_s: NOW_S + 5, acked: Some(acks(5)) })
                 }));
-            }),
-        ];
+        }),
+    ];
     for (what, expected, change) in table {
         let mut broker = broker();
         holds(&mut broker, "orders.delay.1s", 3);

@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) hidden: BTreeSet<String>,
     /// How often it was looked for queues.
     pub(super) looks: u16,
+    /// Whether they could be listed the last time.
+    pub(super) listed: bool,
 }
 
 /// The queues that are there.
@@ -41,6 +43,8 @@ pub(super) struct Known {
 pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &mut Known) -> ByTimeout<'a> {
     let listing = listed(worker, &known.consumed);
     let listed = timeout(worker.timing.listing, listing).await.ok().flatten();
+    known.listed = listed.is_some();
+    let first_up_to = if known.looks.is_multiple_of(TURNS) { FAR } else { NEAR };
     let mut queues = Vec::new();
     for timeout in &worker.rules {
         let base = worker.topology.business_queue(timeout);
@@ -58,7 +62,8 @@ pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &mut Known)
         for base in &bases {
             let is_known = missing.contains(base) || !generations(&found, base).is_empty();
             if listed.is_none() || !is_known {
-                found.extend(probed_new(link, base, generations(consumed, base)).await);
+                found
+                    .extend(probed_new(link, base, generations(consumed, base), first_up_to).await);
             }
         }
         queues.push((timeout, found));
@@ -99,7 +104,8 @@ fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| is_of(base, name)).cloned().collect()
 }
 
-/// Looks in which each queue of another number of shards is asked for once, in nine generations: a question is a line in the broker's log.
+/// Looks in which each queue of another number of shards is asked for once, in nine generations, and one that is not there up to the
+/// farthest generation: a question is a line in the broker's log.
 const TURNS: u16 = 16;
 
 /// Queues that the timeout had with another number of shards: in the first look the first generation of each, later nine of some
@@ -145,9 +151,14 @@ async fn former(
 }
 
 /// Those that are consumed, and the one after them.
-async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> BTreeSet<String> {
+async fn probed_new(
+    link: &Link,
+    base: &str,
+    mut consumed: BTreeSet<String>,
+    first_up_to: u32,
+) -> BTreeSet<String> {
     if consumed.is_empty() {
-        let found = passive::generations(link, base, FAR).await;
+        let found = passive::generations(link, base, first_up_to).await;
         return found.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
     }
     let next = next_generation(base, &consumed);
@@ -157,12 +168,13 @@ async fn probed_new(link: &Link, base: &str, mut consumed: BTreeSet<String>) -> 
     consumed
 }
 
-/// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.
-pub(super) fn look_every(worker: &Worker) -> Duration {
+/// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled. Questions one by one are fewer.
+pub(super) fn look_every(worker: &Worker, listed: bool) -> Duration {
     let settles = |management: &Management| management.statistics_interval().counts_settle() / 2;
     let timing = &worker.timing;
-    let listed = |api| timing.queues_every.min(settles(api));
-    worker.management.as_ref().map_or(timing.queues_probed_every, listed)
+    let every = |api| timing.queues_every.min(settles(api));
+    let api = worker.management.as_ref().filter(|_| listed);
+    api.map_or(timing.queues_probed_every, every)
 }
 
 /// The name that the queue of the next `overdue apply` would have.
