@@ -156,7 +156,10 @@ pub mod parking {
     };
 }
 pub mod permissions {
-    pub use crate::permissions::{Object, Request, Right, Role, Tag, broker_rights::RoutingKeys};
+    pub use crate::permissions::{
+        Object, Request, Right, Role, Tag,
+        broker_rights::{Reach, RoutingKeys},
+    };
     pub mod definitions {
         pub use crate::permissions::definitions::render;
     }

@@ -243,6 +243,30 @@ fn what_becomes_of_a_message_depends_on_its_order() {
     assert_eq!(fate_now(&gone), Fate::Stay(Stays::NoTimeout));
 }
 
+/// Only what would be published needs one.
+#[test]
+fn what_no_queue_would_get_stays_until_the_topology_is_applied() {
+    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    let mut objects = topology.objects();
+    objects.queues.remove("orders.unpaid");
+    objects.bindings.retain(|it| it.destination != "orders.unpaid");
+    let routes = LevelRoutes::of_objects(&topology, &objects);
+    let message = ParkedMessage::read(&topology, &received("30m.unpaid", b"4711", &[]));
+    let closed = Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED };
+    let mut totals = Totals::default();
+    for (now, expected) in [
+        (&closed, Fate::Stay(Stays::NoQueue)),
+        (&Outcome::NotDue { remaining: Duration::from_mins(40) }, Fate::Stay(Stays::NoQueue)),
+        (&Outcome::AlreadyFinal, Fate::Settle),
+        (&Outcome::Unknown, Fate::Stay(Stays::UnknownOrder)),
+    ] {
+        let fate = fate(&topology, &routes, &message, Some(now));
+        assert_eq!(fate, expected, "{now:?}");
+        totals.add(&fate);
+    }
+    assert_eq!((totals.not_applied(), totals.total()), (2, 4));
+}
+
 #[test]
 fn totals_add_up() {
     let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");

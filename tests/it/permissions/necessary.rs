@@ -4,7 +4,7 @@
 
 use futures_util::{StreamExt, future::join_all, stream};
 use overdue::internals::{
-    permissions::{Role, RoutingKeys, Tag},
+    permissions::{Reach, Role, RoutingKeys, Tag},
     topology::{Topology, strategy::BeforeTimeout},
 };
 use reqwest::Method;
@@ -44,6 +44,9 @@ pub(super) fn lessened(role: &Role) -> Vec<(Taken, Role)> {
     for (index, need) in role.needs.iter().enumerate() {
         let mut lesser = role.clone();
         lesser.needs.remove(index);
+        if let Reach::Topology { later, .. } = &mut lesser.reach {
+            later.remove(&(need.right, need.object.clone()));
+        }
         // Over HTTP the broker does not say what it was, and our step names what was declared, not what it leads to.
         let indirect = need.why.starts_with("be the ");
         let named = if indirect { "" } else { need.object.name() };
