@@ -53,7 +53,7 @@ BEGIN
           AND (it.used_until <= at OR it.used_until > at + interval '2 s') FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
-                USING ERRCODE = 'OV001', DETAIL = ceil(greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at))), HINT = pause.per_second;
+                USING ERRCODE = 'OV001', DETAIL = ceil(least(1000.0, greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at)))), HINT = pause.per_second;
         END IF;
         -- It lasts as long as more come than that.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;

@@ -83,7 +83,8 @@ pub(crate) struct Closer {
     paused: Mutex<BTreeSet<String>>,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
-    /// Connections that it may hold: each other effect has one left, however long the statements of this one take.
+    /// Connections that it may hold: others have some left, however long the statements of this one take. With one alone, an order
+    /// that waits for its stock would hold up the rest.
     share: Semaphore,
     turns: Turns,
 }
@@ -91,7 +92,7 @@ pub(crate) struct Closer {
 impl Closer {
     /// One of so many `effects` that share the connections.
     pub(crate) fn new(store: Store, effect: Effect, topology: &Topology, effects: usize) -> Self {
-        let share = store.closing_connections().saturating_sub(effects.saturating_sub(1)).max(1);
+        let share = store.closing_connections().saturating_sub(effects.saturating_sub(1)).max(2);
         Self {
             store,
             topology: topology.name.clone(),

@@ -2,6 +2,8 @@
 
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 
+use serde_json::Value;
+
 use crate::support::{World, until};
 
 const BEFORE: &str = r#"
@@ -74,6 +76,16 @@ async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_ten
     let order = world.orders("o", 1, 0).await;
     world.publish("100ms", &order).await;
     world.until_closed(1).await;
+    // It is asked for as far as that also where its connection was lost.
+    let is_its = |it: &Value| {
+        it["client_properties"]["connection_name"] == "overdue worker: consuming orders.unpaid.10"
+    };
+    let connection = async || world.connections().await.into_iter().find(|it| is_its(it));
+    let connection = until("its connection is listed", connection, Option::is_some).await;
+    world.close(&connection.unwrap()).await;
+    let order = world.orders("later", 1, 0).await;
+    world.publish("100ms", &order).await;
+    world.until_closed(2).await;
     assert_eq!(worker.logged("this timeout lacks a queue"), 0, "{}", worker.log());
     world.assert_invariants().await;
 }

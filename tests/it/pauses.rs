@@ -249,7 +249,7 @@ async fn a_rate_is_kept_by_all_workers_together() {
         if closed == 1_200 {
             break;
         }
-        world.clock().advance(if second == 2 { "-10 min" } else { "1 s" }).await;
+        world.clock().advance(if second == 2 { "-5 min" } else { "1 s" }).await;
     }
     world.until_closed(1_200).await;
     // Nothing has come for two minutes: the rate is over.

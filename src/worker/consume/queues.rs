@@ -58,12 +58,14 @@ pub(super) async fn find<'a>(worker: &'a Worker, link: &Link, known: &mut Known)
                 known.hidden.insert(base);
             }
         }
-        let Known { consumed, missing, .. } = &*known;
+        let Known { consumed, missing, troubled, .. } = &*known;
         for base in &bases {
             let is_known = missing.contains(base) || !generations(&found, base).is_empty();
             if listed.is_none() || !is_known {
-                found
-                    .extend(probed_new(link, base, generations(consumed, base), first_up_to).await);
+                // One that was lost is of any generation.
+                let was_lost = !generations(troubled, base).is_empty();
+                let up_to = if was_lost { FAR } else { first_up_to };
+                found.extend(probed_new(link, base, generations(consumed, base), up_to).await);
             }
         }
         queues.push((timeout, found));
@@ -155,10 +157,10 @@ async fn probed_new(
     link: &Link,
     base: &str,
     mut consumed: BTreeSet<String>,
-    first_up_to: u32,
+    up_to: u32,
 ) -> BTreeSet<String> {
     if consumed.is_empty() {
-        let found = passive::generations(link, base, first_up_to).await;
+        let found = passive::generations(link, base, up_to).await;
         return found.unwrap_or_else(|_| BTreeSet::from([base.to_owned()]));
     }
     let next = next_generation(base, &consumed);
