@@ -123,8 +123,8 @@ pub(super) fn kept(headers: &FieldTable) -> FieldTable {
     without(headers, is_dropped)
 }
 
-/// The headers that a copy keeps whose attempts begin anew.
-pub(super) fn kept_anew(headers: &FieldTable) -> FieldTable {
+/// The headers that a copy keeps whose attempts are counted from the first.
+pub(super) fn kept_of_replayed(headers: &FieldTable) -> FieldTable {
     without(headers, |header| is_dropped(header) || header == ATTEMPT)
 }
 

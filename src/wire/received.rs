@@ -106,7 +106,7 @@ impl Received {
     /// A copy of a parked message that takes `route` as if it had never been tried.
     #[must_use]
     pub fn replayed(&self, route: Route) -> Message {
-        Message { headers: headers::kept_anew(&self.headers), ..self.copy() }.along(route)
+        Message { headers: headers::kept_of_replayed(&self.headers), ..self.copy() }.along(route)
     }
 
     fn copy(&self) -> Message {

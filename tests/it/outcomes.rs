@@ -105,7 +105,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
     }
 }
 
-/// The rest of a wait is short, and the levels are chosen anew at each hop: in the longest level it would wait for 30 min.
+/// The rest of a wait is short, and the levels are chosen again at each hop: in the longest level it would wait for 30 min.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_whose_message_comes_early_is_closed_soon_after_its_deadline() {
     let world = World::new().await;

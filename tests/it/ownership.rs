@@ -56,7 +56,7 @@ async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
     let world = applied().await;
     world.queue("orders.refunds", json!({ "x-dead-letter-exchange": "orders.park" })).await;
     world.queue("orders.delay.7m", json!({ "x-dead-letter-exchange": "orders.dlx" })).await;
-    // It has every argument that a level of ours has, and is not bound as one.
+    // It has every argument that a level of the topology has, and is not bound as one.
     let arguments = json!({
         "x-queue-type": "quorum", "x-dead-letter-exchange": "orders.dlx", "x-message-ttl": 480_000,
         "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",

@@ -21,7 +21,7 @@ async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_
     let mut sent = wire.take_many(&due, 2).await;
     sent.extend(wire.take_many(&entry, 1).await);
     for message in &sent {
-        // It begins anew, and what its publisher wrote stays.
+        // It begins again, and what its publisher wrote stays.
         for gone in ["x-attempt", "x-guarded", "x-park-reason", "x-park-timeout", "x-parked-at"] {
             assert_eq!(message.headers.get(gone), None, "{message:?}");
         }

@@ -171,7 +171,7 @@ async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-/// Each step is planned anew from what is there, as if the one before had been interrupted.
+/// Each step is planned again from what is there, as if the one before had been interrupted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refused() {
     let world = World::empty().await;

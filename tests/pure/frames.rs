@@ -307,7 +307,7 @@ fn what_is_left_out_of_one_channel_leaves_the_others_as_they_are() {
         bytes.extend([one, other].concat());
     }
     assert_eq!(repaired(&bytes), expected);
-    // A channel that is opened again begins anew.
+    // A channel that is opened again begins at the first.
     let cut_off = [vec![method(60, CONSUMER_TAG)], content(300_000, b'a')[..4].to_vec()].concat();
     let again = [vec![method(60, "amq.ctag-1")], content(100_000, b'a')].concat().concat();
     let both = [cut_off.concat(), again.clone()].concat();

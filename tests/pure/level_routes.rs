@@ -54,9 +54,9 @@ proptest! {
 }
 
 proptest! {
-    /// Published anew, a notice comes out no later than its deadline, but where nothing lets go so soon.
+    /// Published again, a notice comes out no later than its deadline, but where nothing lets go so soon.
     #[test]
-    fn a_notice_that_is_published_anew_comes_out_at_its_deadline_or_before(
+    fn a_notice_that_is_published_again_comes_out_at_its_deadline_or_before(
         topology in crate::generate::topology(), ms in 0..40 * 86_400_000_u64, short_ms in 0..20_000_u64,
     ) {
         let routes = LevelRoutes::default();

@@ -73,7 +73,7 @@ fn what_has_the_form_of_ours_and_no_mark_is_left_alone_until_it_is_marked() {
     }
 }
 
-/// The queue of their timeout `1s` has the name of a level of ours.
+/// The queue of their timeout `1s` has the name of a level of the topology.
 #[test]
 fn what_another_topology_has_marked_is_left_alone() {
     let mut theirs = two_timeouts();
@@ -92,7 +92,7 @@ fn what_another_topology_has_marked_is_left_alone() {
     );
 }
 
-/// It has all that a level of ours has, but the mark.
+/// It has all that a level of the topology has, but the mark.
 #[test]
 fn what_is_somebody_elses_is_neither_examined_nor_waited_for() {
     let name = "orders.delay.77s";

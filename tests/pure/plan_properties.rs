@@ -42,7 +42,7 @@ proptest! {
         prop_assert_eq!(applied(&Snapshot::default(), &plan), Snapshot::of(&topology));
     }
 
-    /// Stopped anywhere and planned anew, the rest of the work is the rest of the first plan.
+    /// Stopped anywhere and planned again, the rest of the work is the rest of the first plan.
     #[test]
     fn a_first_plan_that_was_stopped_goes_on_where_it_was(
         topology in generate::topology_anyhow(),

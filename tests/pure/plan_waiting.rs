@@ -214,7 +214,7 @@ fn a_count_that_stays_unknown_ends_it() {
     let unknown = plan_of([when_due(None)]);
     assert!(matches!(waiting.next(&unknown, SECOND), Next::Look(_)));
     assert!(matches!(waiting.next(&unknown, statistics().uncounted_at_most()), Next::Look(_)));
-    // Counted in between: it starts anew.
+    // Counted in between: it starts again.
     assert!(matches!(
         waiting.next(&plan_of([when_due(Some(1))]), 2 * statistics().uncounted_at_most()),
         Next::Look(_)

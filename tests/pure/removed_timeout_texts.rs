@@ -64,7 +64,7 @@ fn a_timeout_that_is_removed_in_stages() {
     // Who does not count acks does not know it.
     later.acked.clear();
     assert_eq!(after(&mut later, 9_999).steps, []);
-    // Back in the file: it leaves no more, and starts anew another time.
+    // Back in the file: it leaves no more, and starts again another time.
     let back = plan(&small(), &broker);
     insta::assert_snapshot!("stage_back", back);
     assert_eq!(applied(&broker, &back).objects, small().objects());
