@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use super::{
     chart::{Bar, Chart},
@@ -40,7 +41,7 @@ pub(super) struct Trends {
 struct State {
     newest: Option<Arc<Trend>>,
     begun: Option<Instant>,
-    is_reading: bool,
+    reading: Option<JoinHandle<()>>,
 }
 
 impl Trends {
@@ -52,16 +53,13 @@ impl Trends {
     pub(super) fn now(self: &Arc<Self>) -> Option<Arc<Trend>> {
         let mut state = self.state.lock();
         let is_old = state.begun.is_none_or(|begun| begun.elapsed() >= EVERY);
-        if is_old && !state.is_reading {
-            state.is_reading = true;
+        if is_old && state.reading.as_ref().is_none_or(JoinHandle::is_finished) {
             state.begun = Some(Instant::now());
             let trends = Arc::clone(self);
-            tokio::spawn(async move {
+            state.reading = Some(tokio::spawn(async move {
                 let trend = Arc::new(trends.read().await);
-                let mut state = trends.state.lock();
-                state.newest = Some(trend);
-                state.is_reading = false;
-            });
+                trends.state.lock().newest = Some(trend);
+            }));
         }
         state.newest.clone()
     }

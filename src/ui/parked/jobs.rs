@@ -122,12 +122,14 @@ impl Jobs {
             stop: Stop::new(),
             result: watch::Sender::new(None),
         });
-        let (doing, services, lot) =
-            (Arc::clone(&job), Arc::clone(&self.services), Arc::clone(&self.lot));
+        let (doing, services) = (Arc::clone(&job), Arc::clone(&self.services));
+        let doing = tokio::spawn(async move { doing.carry_out(services, &filter, deed).await });
+        let (done, lot) = (Arc::clone(&job), Arc::clone(&self.lot));
         let task = tokio::spawn(async move {
-            let result = doing.carry_out(services, &filter, deed).await;
+            // One that panics has a result as well.
+            let result = doing.await.unwrap_or_else(|panic| Err(panic.to_string()));
             lot.forget();
-            doing.result.send_replace(Some(result));
+            done.result.send_replace(Some(result));
         });
         *newest = Some((Arc::clone(&job), task));
         Some(job)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::timeout};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::oncall::{
     parked::{Gathered, Lots},
@@ -39,8 +39,8 @@ pub(in crate::ui) struct Lot {
     known: watch::Sender<Known>,
     /// What was shown last, also while it is read again.
     last: Mutex<Option<(Arc<Lots>, Arc<Gathered>)>>,
-    /// Whoever decides to read is alone.
-    turn: Mutex<()>,
+    /// Whoever decides to read is alone; what reads, or has read.
+    turn: Mutex<Option<JoinHandle<()>>>,
     /// Whether what is being read was changed meanwhile.
     is_outdated: AtomicBool,
 }
@@ -88,16 +88,17 @@ impl Lot {
     }
 
     fn read_if_old(self: &Arc<Self>) {
-        let _turn = self.turn.lock();
+        let mut turn = self.turn.lock();
+        let is_reading = turn.as_ref().is_some_and(|reading| !reading.is_finished());
         let is_outdated = self.is_outdated.load(Ordering::Relaxed);
         match &*self.known.borrow() {
-            Known::Reading => return,
+            Known::Reading if is_reading => return,
             Known::Read(_, gathered) if !is_outdated && gathered.at.elapsed() < OLD => return,
             _ => {}
         }
         self.known.send_replace(Known::Reading);
         let lot = Arc::clone(self);
-        tokio::spawn(async move {
+        *turn = Some(tokio::spawn(async move {
             lot.is_outdated.store(false, Ordering::Relaxed);
             let mut read = lot.read().await;
             // An action has ended meanwhile.
@@ -114,7 +115,7 @@ impl Lot {
                 Err(failure) => Known::Failed(failure.text),
             };
             lot.known.send_replace(known);
-        });
+        }));
     }
 
     async fn read(&self) -> Result<(Lots, Gathered), crate::oncall::failure::Failure> {
