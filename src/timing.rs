@@ -42,6 +42,8 @@ pub struct Timing {
     pub slow_part: Duration,
     /// For whoever closes orders of a timeout that is being paused: longer than a statement of theirs may take.
     pub closings: Duration,
+    /// The same where somebody looks at a page: the pause holds meanwhile, and so they hear who closes them.
+    pub closings_on_page: Duration,
     /// For an effect on some orders that is rolled back. Somebody looks at the screen, and it holds locks.
     pub trial: Duration,
     /// How often the log says what a worker has done.
@@ -116,6 +118,7 @@ impl Timing {
             database_probe: timeout(4),
             slow_part: timeout(3),
             closings: timeout(40),
+            closings_on_page: timeout(5),
             trial: timeout(5),
             log_work_every: interval(60_000),
             clock_every: interval(5_000),

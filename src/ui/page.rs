@@ -103,11 +103,12 @@ impl Frame {
     }
 }
 
-/// A page that says what was not done, why, and what to do.
+/// A page that says that something was not done, why, and what to do.
 #[derive(Template)]
 #[template(path = "refused.html")]
 struct Refused {
     frame: Frame,
+    heading: &'static str,
     reason: String,
     next: String,
 }
@@ -121,7 +122,9 @@ pub(super) fn refused(
     next: impl Into<String>,
 ) -> Response {
     let frame = Frame::new(ui, session, "", "Refused");
-    html(status, &Refused { frame, reason: reason.into(), next: next.into() })
+    // A part may have been done: the reason says so.
+    let heading = if status.is_server_error() { "Not finished" } else { "Not done" };
+    html(status, &Refused { frame, heading, reason: reason.into(), next: next.into() })
 }
 
 /// A page as an answer.

@@ -15,6 +15,7 @@ use crate::{
     condition::pause::Pause,
     oncall::{actions::Via, failure::Failure, pauses},
     text::about,
+    timing::Timing,
     topology::level::Interval,
 };
 
@@ -122,13 +123,19 @@ pub(super) async fn carry_out(
         Ok(wanted) => wanted,
         Err(wrong) => return back(&ui, &session, StatusCode::BAD_REQUEST, wrong),
     };
-    let (asked, via) = ((&ui.services().store, ui.topology()), Via::Page(&session.operator));
+    let (store, topology) = (&ui.services().store, ui.topology());
+    let via = Via::Page(&session.operator);
     let done = match wanted {
         Wanted::Pause { lasts, why } => {
+            let timing = store.timing();
+            let timing = Timing { closings: timing.closings_on_page, ..*timing };
+            let store = store.clone().with_timing(Arc::new(timing));
             let pause = (lasts.as_duration(), why.as_str());
-            pauses::pause(asked, &timeout, pause, via, drop).await.map(drop)
+            pauses::pause((&store, topology), &timeout, pause, via, drop).await.map(drop)
         }
-        Wanted::Resume { rate } => pauses::resume(asked, &timeout, rate, via).await.map(drop),
+        Wanted::Resume { rate } => {
+            pauses::resume((store, topology), &timeout, rate, via).await.map(drop)
+        }
     };
     match done {
         Ok(()) => see_other("/pauses"),
