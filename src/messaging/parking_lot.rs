@@ -6,9 +6,13 @@
 //! Each reading is one more in `x-delivery-count`; the parking lot has no delivery limit, and is not read while a policy
 //! gives it one.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    mem,
+    time::{Duration, Instant},
+};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
     Link,
@@ -25,6 +29,11 @@ const QUIET: Duration = Duration::from_secs(1);
 /// How often in a row it has to say that there is none, and nothing comes. Its channel passes a question on to the queue,
 /// and answers before it looks at the deliveries that the queue has sent it meanwhile: they come before the next answer.
 const ANSWERS: u8 = 2;
+
+/// Whoever has read before, or reads now for somebody who looks at a page, has given everything back by then as a rule.
+const GIVEN_BACK: Duration = Duration::from_secs(2);
+/// How often is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Where a message is: its channel, and its tag there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +54,30 @@ pub(crate) struct ParkingLot<'a> {
     left: u64,
     /// Answers that nothing is ready, since the last message.
     answers: u8,
+    /// Messages that were ready, and that somebody else holds or has taken out.
+    pub(crate) missed: u64,
+    /// Whether somebody else held some when it began: nobody knows how many.
+    pub(crate) is_shared: bool,
 }
 
 impl<'a> ParkingLot<'a> {
-    /// Begins a reading of `queue`, and says how many messages are ready there; `None` where there is no such queue.
+    /// Begins a reading of `queue`; `None` where there is no such queue.
     ///
     /// Permission needed: read on the queue.
-    pub(crate) async fn open(
-        link: &'a Link,
-        queue: &str,
-    ) -> Result<Option<(Self, u64)>, ConsumeError> {
-        let ready = match passive::counts(link, queue).await? {
-            None => return Ok(None),
-            Some(counts) if counts.ready == 0 => passive::surely_ready(link, queue).await?,
-            Some(counts) => counts.ready,
+    pub(crate) async fn open(link: &'a Link, queue: &str) -> Result<Option<Self>, ConsumeError> {
+        let (mut questions, until) = (passive::Questions::new(link), Instant::now() + GIVEN_BACK);
+        let counts = loop {
+            let Some(counts) = questions.counts(queue).await? else { return Ok(None) };
+            if counts.consumers == 0 || Instant::now() >= until {
+                break counts;
+            }
+            sleep(LOOK_EVERY).await;
         };
-        let lot = Self {
+        let ready = match counts.ready {
+            0 => passive::surely_ready(link, queue).await?,
+            ready => ready,
+        };
+        Ok(Some(Self {
             link,
             queue: queue.to_owned(),
             channels: Vec::new(),
@@ -68,8 +85,9 @@ impl<'a> ParkingLot<'a> {
             held: 0,
             left: ready,
             answers: 0,
-        };
-        Ok(Some((lot, ready)))
+            missed: 0,
+            is_shared: counts.consumers > 0,
+        }))
     }
 
     /// The next message; `None` when all have been read, or when somebody else holds the rest.
@@ -94,7 +112,7 @@ impl<'a> ParkingLot<'a> {
                 }
                 Err(_quiet) if self.answers == ANSWERS => {
                     if passive::surely_ready(self.link, &self.queue).await? == 0 {
-                        self.left = 0;
+                        self.missed = mem::take(&mut self.left);
                     }
                     self.answers = 0;
                 }

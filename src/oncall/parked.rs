@@ -47,6 +47,17 @@ pub(crate) struct Lots {
     pub(crate) queues: Vec<String>,
     /// Messages in them, as the broker has counted some seconds ago.
     pub(crate) waiting: u64,
+    /// Whether somebody takes messages out.
+    is_locked: bool,
+}
+
+/// How much of the parking lots was seen.
+struct Seen {
+    read: u64,
+    /// Messages that were ready and did not come.
+    missed: u64,
+    /// Whether somebody else held some.
+    is_shared: bool,
 }
 
 /// A message that is asked for.
@@ -76,6 +87,27 @@ impl Reader for Reasons {
     }
 }
 
+impl Seen {
+    const fn is_whole(&self) -> bool {
+        self.missed == 0 && !self.is_shared
+    }
+
+    /// A failure if something was not seen: it was not done.
+    fn whole(&self) -> Result<(), Failure> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        let missed = match self.missed {
+            0 => "messages that somebody else holds were".to_owned(),
+            1 => "1 message that was there when this began was".to_owned(),
+            missed => format!("{missed} messages that were there when this began were"),
+        };
+        Err(Failure::failed(format!(
+            "{missed} not looked at: somebody else reads the parking lot now, or has taken them out; run this again"
+        )))
+    }
+}
+
 impl Lots {
     /// Looks which parking lots there are, and that reading them costs no message anything.
     pub(crate) async fn open(services: Arc<Services>) -> Result<Self, Failure> {
@@ -97,7 +129,8 @@ impl Lots {
         let routes = LevelRoutes::of_objects(topology, &observed.objects);
         let counted = queues.iter().filter_map(|queue| stats.get(queue)?.messages);
         let waiting = counted.sum();
-        Ok(Self { services, routes, queues, waiting })
+        let is_locked = observed.objects.queues.contains_key(&topology.parking_lock_queue());
+        Ok(Self { services, routes, queues, waiting, is_locked })
     }
 
     /// As they are written in an answer.
@@ -118,29 +151,40 @@ impl Lots {
         })
     }
 
+    /// For whoever only looks, and need not: what is read is out of sight of whoever takes messages out.
+    pub(crate) fn undisturbed(&self) -> Result<(), Failure> {
+        if self.is_locked {
+            return Err(Failure::failed(format!(
+                "`overdue parked replay` or `drop` is taking messages out of {}: look again when it has finished",
+                self.names()
+            )));
+        }
+        Ok(())
+    }
+
     /// How many messages that `filter` takes lie there for which reason.
     pub(crate) async fn reasons(&self, filter: &Filter) -> Result<Reasons, Failure> {
         let mut reasons = Reasons::default();
-        self.read(filter, &Stop::new(), &mut reasons).await?;
+        self.read(filter, &Stop::new(), &mut reasons).await?.whole()?;
         Ok(reasons)
     }
 
-    /// Reads everything that is there now, and gives what `filter` takes to `reader`. Ends early when a stop is requested. Gives
-    /// how many were read.
+    /// Reads everything that is there now, and gives what `filter` takes to `reader`. Ends early when a stop is requested.
     async fn read(
         &self,
         filter: &Filter,
         stop: &Stop,
         reader: &mut impl Reader,
-    ) -> Result<u64, Failure> {
+    ) -> Result<Seen, Failure> {
         let link = Link::open(&self.services.address, "overdue parked: reading").await?;
         let now = now();
-        let mut read = 0;
+        let mut seen = Seen { read: 0, missed: 0, is_shared: false };
         for queue in &self.queues {
-            let Some((mut lot, _)) = ParkingLot::open(&link, queue).await? else { continue };
+            let Some(mut lot) = ParkingLot::open(&link, queue).await? else { continue };
             let done = async {
                 loop {
-                    let (found, more) = self.batch(&mut lot, filter, stop, now, &mut read).await?;
+                    let (found, more) =
+                        self.batch(&mut lot, filter, stop, now, &mut seen.read).await?;
                     if !found.is_empty() {
                         reader.take(Batch { queue, lot: &mut lot, found }).await?;
                     }
@@ -150,13 +194,16 @@ impl Lots {
                 }
             }
             .await;
+            seen.missed += lot.missed;
+            // Whoever has stopped it knows that it has not seen everything.
+            seen.is_shared |= lot.is_shared && !stop.is_requested();
             // When the channel is gone, everything goes back automatically.
             let closed = lot.close().await;
             done?;
             closed?;
         }
         link.close().await;
-        Ok(read)
+        Ok(seen)
     }
 
     async fn batch(

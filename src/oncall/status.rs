@@ -120,6 +120,9 @@ impl StatusQuestion {
             return reasons;
         }
         let Ok(lots) = Lots::open(Arc::clone(&self.services)).await else { return Vec::new() };
+        if lots.undisturbed().is_err() {
+            return Vec::new();
+        }
         let Ok(found) = lots.reasons(&Filter::default()).await else { return Vec::new() };
         let (reasons, _) = found.most_frequent(REASONS);
         let reasons: Vec<_> =

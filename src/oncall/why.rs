@@ -105,6 +105,7 @@ async fn tried(services: &Services, effect: &Effect, timeouts: Vec<String>, id: 
 
 async fn parked(services: &Arc<Services>, id: &OrderId) -> Result<Vec<Parked>, Failure> {
     let lots = Lots::open(Arc::clone(services)).await?;
+    lots.undisturbed()?;
     if lots.waiting > LOOKED_THROUGH {
         return Err(Failure::failed(format!(
             "{} has {} messages: overdue parked list{} looks through them",

@@ -117,7 +117,7 @@ pub struct Filter {
     pub older_than: Option<Duration>,
     /// It was parked since.
     pub newer_than: Option<Duration>,
-    /// It is one of these, by [`ParkedMessage::print`]; any where there is none.
+    /// It is one of these, by [`ParkedMessage::print`], and then nothing else matters; any where there is none.
     pub selected: BTreeSet<u64>,
 }
 
@@ -131,14 +131,16 @@ impl Filter {
     /// Whether `message` is asked for. One of unknown age is neither old nor new.
     #[must_use]
     pub fn takes(&self, message: &ParkedMessage, now: Timestamp) -> bool {
+        if !self.selected.is_empty() {
+            return self.selected.contains(&message.print);
+        }
         let age = || {
             let age = now.duration_since(message.parked_at?);
             // A clock that is behind makes it new.
             Some(Duration::try_from(age).unwrap_or_default())
         };
         let order = || message.order.as_ref().is_some_and(|id| self.orders.contains(id.as_str()));
-        (self.selected.is_empty() || self.selected.contains(&message.print))
-            && self.reason.as_deref().is_none_or(|text| has(&message.cause.to_string(), text))
+        self.reason.as_deref().is_none_or(|text| has(&message.cause.to_string(), text))
             && self.timeout.as_ref().is_none_or(|name| message.timeout.as_ref() == Some(name))
             && (self.orders.is_empty() || order())
             && self.older_than.is_none_or(|bound| age().is_some_and(|age| age >= bound))

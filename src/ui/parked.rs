@@ -118,7 +118,10 @@ pub(super) async fn show(
     let at: usize = fields.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
     // Before the list: what an action has done is in a list that is looked at after its end.
     let job = ui.jobs().newest().map(|job| Shown::of(&job));
-    let (list, failed) = match ui.lot().look().await {
+    let runs = job.as_ref().is_some_and(Shown::runs);
+    // Beside it a reading finds what it has left, and is in its way.
+    let known = if runs { ui.lot().shown().await } else { ui.lot().look().await };
+    let (list, failed) = match known {
         Known::Read(lots, gathered) => {
             (Some(List::of(&lots, &gathered, &asked, at.max(1)).await), String::new())
         }

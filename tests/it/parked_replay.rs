@@ -1,6 +1,9 @@
 //! `overdue parked replay` and `drop`: replaying loses nothing, dropping leaves a record.
 
-use lapin::{options::QueueDeclareOptions, types::FieldTable};
+use lapin::{
+    options::{BasicConsumeOptions, QueueDeclareOptions},
+    types::FieldTable,
+};
 
 use crate::support::{World, ids, messages::Parked, until};
 
@@ -180,6 +183,45 @@ async fn two_replays_of_the_same_messages_publish_each_once() {
     // Whoever comes afterwards finds nothing, and says so.
     let run = world.overdue(&["parked", "replay", "--yes"]);
     assert_eq!((run.code, ready(&world).await), (Some(0), 0), "{run}");
+}
+
+/// Whoever only reads holds no lock, e.g. a list.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_holds_is_missed_and_that_is_said() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    wire.publish_all("orders.park", "30m.unpaid", &ids("o", 1_500)).await;
+    let mut client = world.store.client().await.unwrap();
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE dropped_messages").await.unwrap();
+    let drop_all = ["parked", "drop", "--all", "--because", "a test", "--yes"];
+    let mut dropping = world.spawn(world.command(&drop_all));
+    // It has what one channel holds, and none of it is recorded.
+    until("it reads", async || wire.ready(LOT).await, |ready| *ready == 500).await;
+    let reader = world.wire().await;
+    let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+    let consumer = reader.channel.basic_consume(LOT.into(), "".into(), options, none);
+    let consumer = consumer.await.unwrap();
+    all_back(&world, 0).await;
+    held.commit().await.unwrap();
+    let code = dropping.ended().await.code();
+    assert_eq!(code, Some(1), "{}", dropping.log());
+    let missed =
+        "500 messages that were there when this began were not looked at: somebody else reads";
+    assert!(dropping.log().contains(missed), "{}", dropping.log());
+    assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 1_000);
+    // What it held before this begins nobody counts.
+    for command in [&drop_all[..], &drop_all[..5], &["parked", "replay"]] {
+        let run = world.overdue(command);
+        assert_eq!(run.code, Some(1), "{run}");
+        let missed = "messages that somebody else holds were not looked at: somebody else reads";
+        assert!(run.stderr.contains(missed), "{run}");
+    }
+    drop((consumer, reader));
+    all_back(&world, 500).await;
+    let run = world.overdue(&drop_all);
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 1_500);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

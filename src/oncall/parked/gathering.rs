@@ -3,7 +3,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{super::failure::Failure, Batch, Entry, Lots, Reader, listing::Full};
+use jiff::Timestamp;
+
+use super::{
+    super::{failure::Failure, services::now},
+    Batch, Entry, Lots, Reader,
+    listing::Full,
+};
 use crate::{
     parking::{Filter, ParkedMessage, Totals},
     shutdown::Stop,
@@ -29,6 +35,8 @@ pub(crate) struct Gathered {
     /// Whether that is everything that lay there.
     pub(crate) is_all: bool,
     pub(crate) at: Instant,
+    /// The same for ages of messages.
+    pub(crate) now: Timestamp,
 }
 
 struct Gathering<'a> {
@@ -56,11 +64,12 @@ impl Reader for Gathering<'_> {
 impl Lots {
     /// Reads what is there now, as much as is kept. Asks no database.
     pub(crate) async fn gather(&self) -> Result<Gathered, Failure> {
-        let stop = Stop::new();
+        self.undisturbed()?;
+        let (stop, now) = (Stop::new(), now());
         let mut gathering = Gathering { kept: Vec::new(), bytes: 0, stop: &stop };
-        self.read(&Filter::default(), &stop, &mut gathering).await?;
-        let is_all = !stop.is_requested();
-        Ok(Gathered { kept: gathering.kept, is_all, at: Instant::now() })
+        let seen = self.read(&Filter::default(), &stop, &mut gathering).await?;
+        let is_all = seen.is_whole() && !stop.is_requested();
+        Ok(Gathered { kept: gathering.kept, is_all, at: Instant::now(), now })
     }
 
     /// The same messages for people, with what their orders are now, or why that is not known.

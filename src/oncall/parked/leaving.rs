@@ -76,7 +76,7 @@ impl Lots {
         progress: impl FnMut(u64) + Send,
     ) -> Result<Totals, Failure> {
         let mut previewing = Previewing { lots: self, progress, totals: Totals::default() };
-        self.read(filter, &Stop::new(), &mut previewing).await?;
+        self.read(filter, &Stop::new(), &mut previewing).await?.whole()?;
         Ok(previewing.totals)
     }
 
@@ -142,7 +142,10 @@ impl Lots {
                 let count = counted(totals.unconfirmed, "message");
                 Err(Failure { code, text: format!("{count} not confirmed: {text}") })
             }
-            None => ended.and_then(|_| all_applied(&totals)),
+            None => ended.and_then(|seen| {
+                all_applied(&totals)?;
+                seen.whole()
+            }),
         };
         (totals, ended)
     }
@@ -185,7 +188,7 @@ impl Lots {
             };
             actions::record(&self.services.store, action).await;
         }
-        (dropped, ended.map(drop))
+        (dropped, ended.and_then(|seen| seen.whole()))
     }
 }
 

@@ -107,7 +107,7 @@ impl Lots {
         let reasons = Reasons::default();
         let mut listing =
             Listing { lots: self, listed, each, reasons, shown: 0, not_looked_up: None };
-        let read = self.read(&listed.filter, stop, &mut listing).await?;
+        let read = self.read(&listed.filter, stop, &mut listing).await?.read;
         let Listing { reasons, shown, not_looked_up, .. } = listing;
         let (each, other_reasons) = reasons.most_frequent(usize::MAX);
         let each = each.into_iter();

@@ -6,10 +6,7 @@ use url::form_urlencoded::Serializer;
 
 use super::super::page::Fields;
 use crate::{
-    oncall::{
-        parked::{Gathered, Kept},
-        services::now,
-    },
+    oncall::parked::{Gathered, Kept},
     order::OrderId,
     parking::Filter,
     topology::level::Ttl,
@@ -103,11 +100,10 @@ impl Asked {
     }
 }
 
-/// What a filter takes of what was read, newest first.
+/// What a filter takes of what was read, newest first: always the same, as long as it is not read again.
 pub(super) fn taken<'a>(gathered: &'a Gathered, filter: &Filter) -> Vec<&'a Kept> {
-    let now = now();
-    let kept = gathered.kept.iter();
-    let mut taken: Vec<&Kept> = kept.filter(|kept| filter.takes(&kept.message, now)).collect();
+    let is_taken = |kept: &&Kept| filter.takes(&kept.message, gathered.now);
+    let mut taken: Vec<&Kept> = gathered.kept.iter().filter(is_taken).collect();
     taken.sort_by_key(|kept| std::cmp::Reverse(kept.message.parked_at));
     taken
 }

@@ -1,6 +1,10 @@
 //! Putting messages back, and dropping them: what would be done to how many, the question, the deed.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    num::NonZeroU32,
+    sync::Arc,
+};
 
 use askama::Template;
 use axum::{Extension, body::Bytes, extract::State, http::StatusCode, response::Response};
@@ -18,7 +22,7 @@ use super::{
     reasons,
 };
 use crate::{
-    oncall::parked::{Gathered, Lots},
+    oncall::parked::{Gathered, Kept, Lots},
     parking::Filter,
     text::noun,
 };
@@ -42,6 +46,10 @@ struct Question {
     messages: String,
     /// Which ones, in words.
     which: String,
+    /// Which ones, for the deed.
+    seen: String,
+    /// Whether more lie there than were read.
+    more: bool,
     /// A line for each thing that would become of them.
     preview: Vec<(String, String)>,
     /// If only some were looked up.
@@ -84,6 +92,19 @@ impl Wanted {
         Ok(Self { asked, filter, is_drop, is_selected })
     }
 
+    /// From now on it takes what it takes of `gathered`, and not what is parked since: these messages, and a word that is
+    /// another one for others.
+    fn bind<'a>(&mut self, gathered: &'a Gathered) -> Result<(Vec<&'a Kept>, String), String> {
+        let kept = taken(gathered, &self.filter);
+        if kept.is_empty() {
+            return Err("None of these messages is in the parking lot any more.".to_owned());
+        }
+        self.filter.selected = kept.iter().map(|kept| kept.message.print).collect();
+        let mut seen = DefaultHasher::new();
+        self.filter.selected.hash(&mut seen);
+        Ok((kept, format!("{:016x}", seen.finish())))
+    }
+
     const fn verb(&self) -> &'static str {
         if self.is_drop { "drop" } else { "replay" }
     }
@@ -99,13 +120,9 @@ pub(in crate::ui) async fn ask(
         Ok(wanted) => wanted,
         Err(wrong) => return back(&ui, &session, StatusCode::BAD_REQUEST, wrong),
     };
-    let (lots, gathered) = match ui.lot().shown().await {
-        Known::Read(lots, gathered) => (lots, gathered),
-        Known::Failed(why) => return back(&ui, &session, StatusCode::BAD_GATEWAY, why),
-        Known::Unread | Known::Reading => {
-            let why = "The parking lot is being read.";
-            return back(&ui, &session, StatusCode::SERVICE_UNAVAILABLE, why);
-        }
+    let (lots, gathered) = match shown(&ui).await {
+        Ok(shown) => shown,
+        Err((status, why)) => return back(&ui, &session, status, why),
     };
     match question(&ui, &session, wanted, &lots, &gathered).await {
         Ok(question) => html(StatusCode::OK, &question),
@@ -113,17 +130,26 @@ pub(in crate::ui) async fn ask(
     }
 }
 
+/// What those who ask and answer have seen.
+async fn shown(ui: &Ui) -> Result<(Arc<Lots>, Arc<Gathered>), (StatusCode, String)> {
+    match ui.lot().shown().await {
+        Known::Read(lots, gathered) => Ok((lots, gathered)),
+        Known::Failed(why) => Err((StatusCode::BAD_GATEWAY, why)),
+        Known::Unread | Known::Reading => {
+            Err((StatusCode::SERVICE_UNAVAILABLE, "The parking lot is being read.".to_owned()))
+        }
+    }
+}
+
 async fn question(
     ui: &Ui,
     session: &Session,
-    wanted: Wanted,
+    mut wanted: Wanted,
     lots: &Lots,
     gathered: &Gathered,
 ) -> Result<Question, String> {
-    let kept = taken(gathered, &wanted.filter);
-    if kept.is_empty() {
-        return Err("None of these messages is in the parking lot any more.".to_owned());
-    }
+    let which = wanted.filter.to_string();
+    let (kept, seen) = wanted.bind(gathered)?;
     let some = &kept[..kept.len().min(LOOKED_UP)];
     let preview = if wanted.is_drop {
         let reasons = reasons(&kept, &wanted.asked, REASONS).into_iter();
@@ -140,7 +166,9 @@ async fn question(
         is_drop: wanted.is_drop,
         is_selected: wanted.is_selected,
         messages: messages(kept.len()),
-        which: wanted.filter.to_string(),
+        which,
+        seen,
+        more: !wanted.is_selected && !gathered.is_all,
         preview,
         looked_up: is_some.then(|| messages(some.len())),
         rate: RATE,
@@ -156,7 +184,7 @@ pub(in crate::ui) async fn carry_out(
 ) -> Response {
     let fields = Fields::parse(&body);
     let bad = |why: String| back(&ui, &session, StatusCode::BAD_REQUEST, why);
-    let wanted = match Wanted::of(&fields) {
+    let mut wanted = match Wanted::of(&fields) {
         Ok(wanted) => wanted,
         Err(wrong) => return bad(wrong),
     };
@@ -171,6 +199,17 @@ pub(in crate::ui) async fn carry_out(
             Err(_) => return bad("The rate has to be a number of messages per second.".to_owned()),
         }
     };
+    if !wanted.is_selected {
+        let gathered = match shown(&ui).await {
+            Ok((_, gathered)) => gathered,
+            Err((status, why)) => return back(&ui, &session, status, why),
+        };
+        let bound = wanted.bind(&gathered);
+        if !bound.is_ok_and(|(_, seen)| fields.get("seen") == Some(seen.as_str())) {
+            let why = "The parking lot was read again since this question, and other messages match now: nothing was done.";
+            return back(&ui, &session, StatusCode::CONFLICT, why);
+        }
+    }
     let said = format!("{} {}", wanted.verb(), wanted.filter);
     let job = ui.jobs().begin(said, &session.operator, wanted.filter, deed);
     let Some(job) = job else {

@@ -2,13 +2,14 @@
 
 use lapin::{
     BasicProperties,
+    options::{BasicGetOptions, QueueDeclareOptions},
     types::{FieldTable, ShortString},
 };
 use reqwest::StatusCode;
 
 use crate::{
     parked::furnished,
-    support::{World, text, ui::Visitor, until},
+    support::{World, ids, text, ui::Visitor, until},
 };
 
 /// Looks until the parking lot was read.
@@ -28,6 +29,12 @@ fn id_of<'a>(page: &'a str, order: &str) -> &'a str {
     let (before, _) = page.split_once(&format!("aria-label=\"Select {order}\"")).expect("a row");
     let (_, id) = before.rsplit_once("value=\"").unwrap();
     id.split('"').next().unwrap()
+}
+
+/// What a question says that it has shown.
+async fn seen(visitor: &Visitor, fields: &[(&str, &str)]) -> String {
+    let asked = visitor.form("/parked/ask", fields).send().await.unwrap().text().await.unwrap();
+    values(&asked, "seen")[0].to_owned()
 }
 
 async fn done(visitor: &Visitor) -> String {
@@ -123,7 +130,8 @@ async fn all_that_match_are_dropped_with_a_reason() {
     assert!(asked.contains("Drop 1 message?") && asked.contains("name=\"because\""), "{asked}");
     let refused = visitor.form("/parked/do", &filter).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
-    let fields = [&filter[..], &[("because", "a test <b>of ours</b>")]].concat();
+    let seen = seen(&visitor, &filter).await;
+    let fields = [&filter[..], &[("because", "a test <b>of ours</b>"), ("seen", &seen)]].concat();
     visitor.form("/parked/do", &fields).send().await.unwrap();
     let page = done(&visitor).await;
     assert!(page.contains("1 message dropped"), "{page}");
@@ -147,11 +155,96 @@ async fn a_right_that_is_missing_is_named() {
     let ui = world.ui_with(&[], &environment).await;
     let visitor = ui.visitor().await;
     listed(&visitor, "/parked").await;
-    let fields = [("order", "late-1"), ("do", "replay-all"), ("rate", "10")];
+    let filter = [("order", "late-1"), ("do", "replay-all")];
+    let seen = seen(&visitor, &filter).await;
+    let fields = [&filter[..], &[("rate", "10"), ("seen", &seen)]].concat();
     visitor.form("/parked/do", &fields).send().await.unwrap();
     let page = done(&visitor).await;
     assert!(page.contains("Failed:") && page.contains("write access to exchange"), "{page}");
     crate::parked::all_back(&world, 7).await;
+}
+
+/// However long ago that was, and whoever has read the parking lot since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
+    let world = furnished().await;
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let wire = world.wire().await;
+    let park = async |body: &'static [u8]| {
+        wire.publish("orders.park", "30m.unpaid", BasicProperties::default(), body).await;
+    };
+    let send = async |seen: &str| {
+        let fields = [("do", "drop-all"), ("because", "a test"), ("seen", seen)];
+        visitor.form("/parked/do", &fields).send().await.unwrap().status()
+    };
+    listed(&visitor, "/parked").await;
+    let first = seen(&visitor, &[("do", "drop-all")]).await;
+    park(b"second").await;
+    crate::parked::all_back(&world, 8).await;
+    visitor.form("/parked/again", &[]).send().await.unwrap();
+    assert!(listed(&visitor, "/parked").await.contains("8 of 8 messages"));
+    for other in [first.as_str(), ""] {
+        assert_eq!(send(other).await, StatusCode::CONFLICT, "{other:?}");
+    }
+    crate::parked::all_back(&world, 8).await;
+    let second = seen(&visitor, &[("do", "drop-all")]).await;
+    park(b"third").await;
+    crate::parked::all_back(&world, 9).await;
+    assert_eq!(send(&second).await, StatusCode::SEE_OTHER);
+    let page = done(&visitor).await;
+    assert!(page.contains("8 messages dropped"), "{page}");
+    crate::parked::all_back(&world, 1).await;
+    assert_eq!(wire.take(crate::parked::LOT).await.unwrap().body, b"third");
+    visitor.form("/parked/again", &[]).send().await.unwrap();
+    listed(&visitor, "/parked").await;
+    for of_nothing in [second.as_str(), ""] {
+        assert_eq!(send(of_nothing).await, StatusCode::CONFLICT, "{of_nothing:?}");
+    }
+}
+
+/// More than are kept to be shown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_read_is_not_asked_about() {
+    let world = World::new().await;
+    let bodies = ids("o", 20_050);
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &bodies).await;
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let page = listed(&visitor, "/parked").await;
+    assert!(page.contains("that were read; more lie there"), "{page}");
+    let asked = visitor.form("/parked/ask", &[("do", "drop-all")]).send().await.unwrap();
+    let asked = asked.text().await.unwrap();
+    for said in ["Drop 20,000 messages?", "More lie there than were read: they stay"] {
+        assert!(asked.contains(said), "no {said} in\n{asked}");
+    }
+}
+
+/// What a reading holds is missing there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_who_only_looks_reads_beside_whoever_takes_messages_out() {
+    let world = furnished().await;
+    let taking = world.wire().await;
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    let none = FieldTable::default();
+    taking.channel.queue_declare("orders.parked.lock".into(), options, none).await.unwrap();
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let overview = async || visitor.page("/").await.1;
+    let page =
+        until("the count", overview, |page| page.contains("<dt>Parked</dt><dd><b>7</b>")).await;
+    assert!(!page.contains("the body is not UTF-8"), "{page}");
+    for path in ["/parked", "/order?id=late-1"] {
+        let page = listed(&visitor, path).await;
+        assert!(page.contains("is taking messages out of orders.parked"), "{path}: {page}");
+    }
+    let wire = world.wire().await;
+    let got = wire.channel.basic_get(crate::parked::LOT.into(), BasicGetOptions::default()).await;
+    assert!(!got.unwrap().unwrap().delivery.redelivered);
+    drop((wire, taking));
+    crate::parked::all_back(&world, 7).await;
+    let read = async || listed(&visitor, "/parked").await;
+    until("the list", read, |page| page.contains("7 of 7 messages")).await;
 }
 
 const MARKUP: &str = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'`\u{202e}\r\n";
