@@ -176,8 +176,10 @@ impl Due {
 /// The outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WaitingEvents {
-    /// Events that wait.
+    /// Events that wait, up to 100,000.
     pub events: u64,
+    /// Whether more may wait than were counted.
+    pub more: bool,
     /// How long the oldest has, in seconds.
     pub oldest_s: u64,
     /// Events that the broker refuses or does not confirm, and those that can never be published.
@@ -185,7 +187,7 @@ pub struct WaitingEvents {
 }
 
 impl From<WaitingEvents> for Unpublished {
-    fn from(WaitingEvents { events, oldest_s, refused }: WaitingEvents) -> Self {
+    fn from(WaitingEvents { events, oldest_s, refused, .. }: WaitingEvents) -> Self {
         Self { waiting: events, oldest: Duration::from_secs(oldest_s), refused }
     }
 }
@@ -195,6 +197,8 @@ impl From<WaitingEvents> for Unpublished {
 pub struct WaitingNotices {
     /// Notices that wait, up to 100,000.
     pub notices: u64,
+    /// Whether more may wait than were counted.
+    pub more: bool,
     /// How long the oldest has, in seconds.
     pub oldest_s: u64,
     /// Notices that were set aside: they cannot be published.
@@ -202,7 +206,7 @@ pub struct WaitingNotices {
 }
 
 impl From<WaitingNotices> for Unpublished {
-    fn from(WaitingNotices { notices, oldest_s, refused }: WaitingNotices) -> Self {
+    fn from(WaitingNotices { notices, oldest_s, refused, .. }: WaitingNotices) -> Self {
         Self { waiting: notices, oldest: Duration::from_secs(oldest_s), refused }
     }
 }

@@ -63,16 +63,23 @@ fn database_lines(f: &mut fmt::Formatter<'_>, database: &DatabaseReading) -> fmt
     lateness(f, &database.closings)?;
     let outbox = database.outbox;
     let rest = waiting(outbox.events, outbox.oldest_s, outbox.refused);
-    writeln!(f, "outbox      {}{rest}", counted(outbox.events, "event"))?;
+    let more = more_than(outbox.more);
+    writeln!(f, "outbox      {more}{}{rest}", counted(outbox.events, "event"))?;
     let scheduled = database.scheduled.unwrap_or_default();
     if scheduled != WaitingNotices::default() {
         let rest = waiting(scheduled.notices, scheduled.oldest_s, scheduled.refused);
-        writeln!(f, "scheduled   {}{rest}", counted(scheduled.notices, "notice"))?;
+        let more = more_than(scheduled.more);
+        writeln!(f, "scheduled   {more}{}{rest}", counted(scheduled.notices, "notice"))?;
     }
     match &database.due {
         Known::Known(due) => due_lines(f, due, &database.closings),
         Known::Unknown(why) => writeln!(f, "due         {}", fitted(why, 12)),
     }
+}
+
+/// Before a number at which counting ended.
+const fn more_than(is_more: bool) -> &'static str {
+    if is_more { "more than " } else { "" }
 }
 
 /// What is said beside the number of those that wait.
@@ -97,7 +104,7 @@ fn lateness(f: &mut fmt::Formatter<'_>, closings: &Closings) -> fmt::Result {
 fn due_lines(f: &mut fmt::Formatter<'_>, due: &Due, closings: &Closings) -> fmt::Result {
     let oldest = about(Duration::from_secs(due.oldest_s));
     let oldest = if due.overdue > 0 { format!(", the oldest by {oldest}") } else { String::new() };
-    let more = if due.more { "more than " } else { "" };
+    let more = more_than(due.more);
     writeln!(f, "overdue     {more}{}{oldest}", counted(due.overdue, "order"))?;
     let next = due.next_s.map(|next| about(Duration::from_secs(next)));
     let next = next.map_or_else(String::new, |next| format!(", the next in {next}"));

@@ -24,7 +24,7 @@ use crate::{
     text::error_chain,
 };
 
-/// For metrics: where counting events and notices ends, since what is counted is read.
+/// For metrics and status: where counting events and notices ends, since what is counted is read.
 pub(crate) const MOST_WAITING: i64 = 100_000;
 /// For metrics: where counting overdue orders ends.
 const MOST_OVERDUE: i64 = 1_000;
@@ -179,7 +179,7 @@ impl Store {
     ) -> Result<DatabaseReading, StoreError> {
         const CLOSURES: &str = include_str!("../../sql/status_closures.sql");
         let closures = self.one("status_closures", CLOSURES, &[&NEWEST, &WINDOW_S]).await?;
-        let outbox = self.outbox(i64::MAX, &PassedOver::default()).await?;
+        let outbox = self.outbox(MOST_WAITING, &PassedOver::default()).await?;
         let (mut due, mut obstacle) = (Known::Known(Due::default()), None);
         for effect in effects {
             let (more, found) = tokio::join!(self.due(effect), self.obstacle(effect));
@@ -195,7 +195,8 @@ impl Store {
                 (unknown @ Known::Unknown(_), _) | (_, unknown) => unknown,
             };
         }
-        let scheduled = self.scheduled(i64::MAX, ScheduleUse::Counted).await?;
+        let scheduled = self.scheduled(MOST_WAITING, ScheduleUse::Counted).await?;
+        let more = |counted: u64| counted >= MOST_WAITING.unsigned_abs();
         Ok(DatabaseReading {
             clock: closures.get("clock"),
             closings: closings(&closures),
@@ -203,11 +204,13 @@ impl Store {
             obstacle,
             outbox: WaitingEvents {
                 events: outbox.events,
+                more: more(outbox.events),
                 oldest_s: outbox.oldest_ms / 1_000,
                 refused: outbox.refused + outbox.unpublishable,
             },
             scheduled: scheduled.lacks.is_none().then_some(WaitingNotices {
                 notices: scheduled.notices,
+                more: more(scheduled.notices),
                 oldest_s: scheduled.oldest_ms / 1_000,
                 refused: scheduled.refused,
             }),

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     graph::Count,
-    status::{DatabaseReading, Due, Known, Word, lateness},
+    status::{DatabaseReading, Known, Word, lateness},
     text::{about, printable},
     topology::Topology,
 };
@@ -172,7 +172,7 @@ fn database_facts(database: &DatabaseReading, word: Word) -> Vec<Fact> {
             format!("the oldest by {}", about(Duration::from_secs(due.oldest_s)))
         };
         let tone = if word == Word::Late { Tone::Bad } else { Tone::Calm };
-        facts.push(Fact { name: "Overdue now", value: more(due, due.overdue), note, tone });
+        facts.push(Fact { name: "Overdue now", value: more(due.more, due.overdue), note, tone });
     }
     let lateness = if closings.closed == 0 {
         Fact {
@@ -203,22 +203,22 @@ fn database_facts(database: &DatabaseReading, word: Word) -> Vec<Fact> {
         let next = due.next_s.map(|next| about(Duration::from_secs(next)));
         facts.push(Fact {
             name: "Due, next hour",
-            value: more(due, due.coming()),
+            value: more(due.more, due.coming()),
             note: next
                 .map_or_else(|| "nothing is due".to_owned(), |it| format!("the next in {it}")),
             tone: Tone::Calm,
         });
     }
     let outbox = database.outbox;
-    facts.push(waiting("Outbox", outbox.events, outbox.oldest_s, outbox.refused));
+    facts.push(waiting("Outbox", (outbox.more, outbox.events), outbox.oldest_s, outbox.refused));
     if let Some(scheduled) = database.scheduled {
-        let (notices, oldest_s) = (scheduled.notices, scheduled.oldest_s);
+        let (notices, oldest_s) = ((scheduled.more, scheduled.notices), scheduled.oldest_s);
         facts.push(waiting("Schedule", notices, oldest_s, scheduled.refused));
     }
     facts
 }
 
-fn waiting(name: &'static str, count: u64, oldest_s: u64, refused: u64) -> Fact {
+fn waiting(name: &'static str, (is_more, count): (bool, u64), oldest_s: u64, refused: u64) -> Fact {
     let oldest = about(Duration::from_secs(oldest_s));
     let note = match (refused, count) {
         (0, 0) => "all is published".to_owned(),
@@ -226,7 +226,7 @@ fn waiting(name: &'static str, count: u64, oldest_s: u64, refused: u64) -> Fact 
         _ => format!("{} refused", number(refused)),
     };
     let tone = if refused > 0 { Tone::Look } else { Tone::Calm };
-    Fact { name, value: number(count), note, tone }
+    Fact { name, value: more(is_more, count), note, tone }
 }
 
 fn parked(count: u64) -> Fact {
@@ -235,8 +235,8 @@ fn parked(count: u64) -> Fact {
     Fact { name: "Parked", value: number(count), note: note.to_owned(), tone }
 }
 
-fn more(due: &Due, count: u64) -> String {
-    if due.more { format!("> {}", number(count)) } else { number(count) }
+fn more(is_more: bool, count: u64) -> String {
+    if is_more { format!("> {}", number(count)) } else { number(count) }
 }
 
 /// With commas between the thousands.

@@ -316,3 +316,25 @@ async fn a_worker_says_what_it_fails_at() {
     until("the worker's own reason", look, says).await;
     assert!(process.log().contains("worker ready"));
 }
+
+/// What is counted is read, again and again while somebody looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_what_waits_to_be_published_no_more_is_counted_than_is_needed() {
+    let world = World::new().await;
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 100001);
+             INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('o', 'unpaid', now())",
+        )
+        .await;
+    let json = status(&world);
+    let counted = |what: &str, number: &str| {
+        let it = &database(&json)[what];
+        (it[number].as_u64(), it["more"].as_bool())
+    };
+    assert_eq!(counted("outbox", "events"), (Some(100_000), Some(true)));
+    assert_eq!(counted("scheduled", "notices"), (Some(1), Some(false)));
+    let ui = world.ui().await;
+    let (_, page) = ui.visitor().await.page("/").await;
+    assert!(page.contains("&#62; 100,000"), "{page}");
+}

@@ -180,10 +180,11 @@ fn the_first_line_says_why_and_what_to_do() {
         changed(|it| broker(it).parked = Some(1)),
         changed(|it| database(it).closings.swept_last_minute = 4),
         changed(|it| {
-            database(it).outbox = WaitingEvents { events: 900, oldest_s: 95, refused: 0 };
+            database(it).outbox =
+                WaitingEvents { events: 900, more: false, oldest_s: 95, refused: 0 };
         }),
         changed(|it| {
-            database(it).outbox = WaitingEvents { events: 0, oldest_s: 0, refused: 2 };
+            database(it).outbox = WaitingEvents { events: 0, more: false, oldest_s: 0, refused: 2 };
         }),
         changed(|it| it.database = Known::Unknown("cannot connect to PostgreSQL".to_owned())),
         changed(|it| it.broker = Known::Unknown("cannot reach the management API".to_owned())),
@@ -196,10 +197,12 @@ fn the_first_line_says_why_and_what_to_do() {
             it.broker = Known::Unknown("cannot reach the management API".to_owned());
         }),
         changed(|it| {
-            database(it).scheduled = Some(WaitingNotices { notices: 7, oldest_s: 61, refused: 0 });
+            database(it).scheduled =
+                Some(WaitingNotices { notices: 7, more: false, oldest_s: 61, refused: 0 });
         }),
         changed(|it| {
-            database(it).scheduled = Some(WaitingNotices { notices: 0, oldest_s: 0, refused: 1 });
+            database(it).scheduled =
+                Some(WaitingNotices { notices: 0, more: false, oldest_s: 0, refused: 1 });
         }),
         changed(|it| database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned())),
         changed(|it| it.pauses = Known::Known(vec![pause(None)])),
@@ -266,7 +269,8 @@ fn it_is_never_ok_while_nothing_is_closed() {
         }),
         changed(|it| {
             stuck(it, 50, 9);
-            database(it).scheduled = Some(WaitingNotices { notices: 50, oldest_s: 9, refused: 0 });
+            database(it).scheduled =
+                Some(WaitingNotices { notices: 50, more: false, oldest_s: 9, refused: 0 });
         }),
         changed(|it| {
             stuck(it, 5, 9);
@@ -289,7 +293,8 @@ fn it_is_never_ok_while_nothing_is_closed() {
         changed(|it| {
             let reason = "permission denied for table outbox".to_owned();
             it.failing = vec![Failing { work: "relay".to_owned(), reason }];
-            database(it).outbox = WaitingEvents { events: 153, oldest_s: 11, refused: 0 };
+            database(it).outbox =
+                WaitingEvents { events: 153, more: false, oldest_s: 11, refused: 0 };
         }),
     ];
     let lines = cases.iter().map(line);
@@ -324,8 +329,10 @@ fn the_screen() {
         let broker = broker(it);
         broker.parked = Some(43);
         broker.parked_reasons = reasons.map(|reason| (reason.to_owned(), 21)).to_vec();
-        database(it).outbox = WaitingEvents { events: 900, oldest_s: 95, refused: 3 };
-        database(it).scheduled = Some(WaitingNotices { notices: 40, oldest_s: 61, refused: 2 });
+        database(it).outbox =
+            WaitingEvents { events: 100_000, more: true, oldest_s: 95, refused: 3 };
+        database(it).scheduled =
+            Some(WaitingNotices { notices: 40, more: false, oldest_s: 61, refused: 2 });
         database(it).closings = Closings { window_s: 300.0, ..Closings::default() };
     });
     insta::assert_snapshot!("status_late", reading.to_string());

@@ -228,7 +228,8 @@ fn waiting(
 ) -> Row {
     let lasts = lasts_ms.filter(|_| number > 0).map(|ms| about(Duration::from_millis(ms)));
     let tone = if number > 0 { tone } else { "" };
-    Row { tone, cells: vec![what, number.to_string(), lasts.unwrap_or_default(), why] }
+    let more = if number >= MOST_WAITING.unsigned_abs() { "more than " } else { "" };
+    Row { tone, cells: vec![what, format!("{more}{number}"), lasts.unwrap_or_default(), why] }
 }
 
 /// `/actions`
