@@ -76,6 +76,7 @@ impl Worker {
         settings: WorkerSettings,
     ) -> Self {
         let (counters, events) = (Counters::default(), Notify::new());
+        let health = Health::new(&settings);
         let timing = Arc::clone(&address.timing);
         let closer =
             |effect: &Effect| Closer::new(store.clone(), effect.clone(), &topology, effects.len());
@@ -101,7 +102,7 @@ impl Worker {
             spans: Spans::default(),
             traces: TracesInHand::default(),
             counters,
-            health: Health::default(),
+            health,
             events,
             resumed: Notify::new(),
             passed_over: Mutex::default(),

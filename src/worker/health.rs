@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     condition::pause::Pause,
+    config::WorkerSettings,
     decisions::readiness::{Answer, Progress, ReadyCondition, Session, WorkerState},
     topology::{Topology, level_routes::LevelRoutes},
 };
@@ -25,6 +26,9 @@ pub(crate) struct Health {
     failures: Mutex<BTreeMap<(Work, String), (Instant, String)>>,
     /// As the database has them.
     pauses: Mutex<Vec<Pause>>,
+    /// How often these two are tried again.
+    sweep_every: Duration,
+    watch_every: Duration,
 }
 
 /// Work that fails without ending the session.
@@ -58,7 +62,7 @@ impl Work {
 /// A task without a step for this long is stuck. The longest steps are a page of rows to publish, and questions one after the
 /// other to a management API that does not answer: less than a minute.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(5);
-/// What fails is tried again more often than this.
+/// What fails is tried again more often than this, if no setting says otherwise.
 const FAILS_WITHIN: Duration = Duration::from_mins(2);
 
 /// When a task has moved last, and after which time without a move it is stuck.
@@ -91,6 +95,12 @@ impl Drop for Task {
 }
 
 impl Health {
+    pub(super) fn new(settings: &WorkerSettings) -> Self {
+        let (sweep_every, watch_every) =
+            (settings.sweep_every.as_duration(), settings.watch_every.as_duration());
+        Self { sweep_every, watch_every, ..Self::default() }
+    }
+
     /// A task that says at least every `within` that it goes on.
     pub(crate) fn task(&self, work: &str, on: &str, within: Duration) -> Task {
         let name = format!("{work} {on}").trim_end().to_owned();
@@ -183,8 +193,18 @@ impl Health {
         let failures = self.failures.lock();
         let recent = failures
             .iter()
-            .filter(|(_, (at, _))| now.saturating_duration_since(*at) < FAILS_WITHIN);
+            .filter(|((work, _), (at, _))| now.saturating_duration_since(*at) < self.lasts(*work));
         recent.map(|((work, _), (_, reason))| (*work, reason.clone())).collect()
+    }
+
+    /// How long a failure counts that is not followed by another one, nor by success.
+    fn lasts(&self, work: Work) -> Duration {
+        let every = match work {
+            Work::Sweep => self.sweep_every,
+            Work::Closing => self.watch_every,
+            Work::Relay | Work::Schedule | Work::Copies => Duration::ZERO,
+        };
+        FAILS_WITHIN.max(2 * every)
     }
 
     /// What is paused now; whether something is not any more.
@@ -209,5 +229,26 @@ impl Health {
 
     pub(super) fn stopping(&self) {
         self.state.lock().stopping = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_counts_until_it_was_tried_again() {
+        let seldom = 5 * FAILS_WITHIN;
+        let every = format!("{}s", seldom.as_secs()).parse().unwrap();
+        let settings = WorkerSettings { sweep_every: every, ..WorkerSettings::default() };
+        let (health, now) = (Health::new(&settings), Instant::now());
+        for work in [Work::Sweep, Work::Closing, Work::Relay] {
+            health.failed(work, "close", "no");
+        }
+        let fail =
+            |at| -> Vec<Work> { health.failures(at).iter().map(|(work, _)| *work).collect() };
+        assert_eq!(fail(now), [Work::Closing, Work::Sweep, Work::Relay]);
+        assert_eq!(fail(now + FAILS_WITHIN + seldom), [Work::Sweep]);
+        assert_eq!(fail(Instant::now() + 2 * seldom), []);
     }
 }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     backoff::jitter,
+    clock_watch,
     context::Worker,
     health::{ALIVE_WITHIN, Work},
 };
@@ -63,9 +64,12 @@ async fn database(worker: &Worker) {
     // Before the effects are tried, which may take long.
     worker.health.database(answer.as_ref().map(drop).map_err(|error| error_chain(error)));
     if let Ok(now) = &answer {
+        // It may have been read after a leap that no other reading has shown yet.
+        let _unread = clock_watch::read(worker).await;
+        let leap = worker.clock.leap(Instant::now());
         for closer in worker.closers.values() {
             let effect = closer.effect();
-            if overdue(worker, effect, *now).await.is_err() {
+            if overdue(worker, effect, *now, leap).await.is_err() {
                 observed::overdue(&effect.name, None);
                 observed::look_failed("database");
             }
@@ -115,8 +119,16 @@ async fn scheduled(worker: &Worker) {
     observed::scheduled(state.map(|it| (it.notices, oldest(it.oldest_ms), it.refused)));
 }
 
-async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
-    let overdue = worker.store.overdue(effect, now).await?;
+/// At `now` by the database's clock, which is ahead of what is believed by `leap`: for how long orders are overdue is said by the
+/// clock that is believed.
+async fn overdue(
+    worker: &Worker,
+    effect: &Effect,
+    now: DatabaseTime,
+    leap: Duration,
+) -> Result<(), StoreError> {
+    let believed = now.before(leap);
+    let overdue = worker.store.overdue(effect, believed).await?;
     let shown = overdue.map(|it| (it.orders, it.oldest));
     let is_paused = worker.is_paused(&effect.name);
     let oldest = overdue.and_then(|it| it.oldest).filter(|_| !is_paused).unwrap_or_default();
@@ -126,8 +138,10 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
         _ if is_paused => None,
-        Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
-        Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
+        Suspect::All => worker.store.stuck_for(effect, believed, None, bound + leap).await?,
+        Suspect::Since(ago) => {
+            worker.store.stuck_for(effect, believed, Some(ago), bound + leap).await?
+        }
     };
     worker.health.stuck(&effect.name, stuck);
     // Last: it reads a table that whoever rewrites it locks, and then nothing is closed.
@@ -218,7 +232,7 @@ fn report(found: &[Diagnostic], comparison: &mut Comparison) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
