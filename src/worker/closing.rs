@@ -208,11 +208,13 @@ impl Closer {
             }
             if !works_without_orders {
                 if let Err(whole) = self.try_without_orders(&error, asked).await {
-                    if !whole.is_lock_timeout() {
-                        return Err(whole);
-                    }
-                    // A whole table is locked: none of them can be closed now.
-                    batch.give_up(part, &Outcome::Busy);
+                    let outcome = match whole {
+                        // A whole table is locked: none of them can be closed now.
+                        whole if whole.is_lock_timeout() => Outcome::Busy,
+                        StoreError::Paused { rest, .. } if is_begun => until(rest),
+                        whole => return Err(whole),
+                    };
+                    batch.give_up(part, &outcome);
                     continue;
                 }
                 works_without_orders = true;

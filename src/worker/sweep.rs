@@ -75,7 +75,10 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         let mut next = jitter(interval);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
-            Err(SessionEnd::Store(StoreError::Paused { rest, .. })) => next = next.min(rest),
+            // Nobody else may look whether it was ended before.
+            Err(SessionEnd::Store(StoreError::Paused { rest, .. })) => {
+                next = next.min(rest).min(worker.settings.watch_every.as_duration());
+            }
             Err(error) => {
                 let reason = error_chain(&error);
                 telemetry::sweep_failed(&effect, &reason);
