@@ -11,6 +11,6 @@ SELECT is_taken, CASE WHEN is_taken THEN false ELSE EXISTS (
 ) END AS moves
 FROM (
     SELECT key, pg_try_advisory_xact_lock(key) AS is_taken
-    FROM (SELECT hashtextextended(current_setting('search_path') || ' overdue burst ' || $1, 0::bigint)) AS named (key)
+    FROM (SELECT hashtextextended('burst ' || $1::text, 'closures'::regclass::oid::bigint)) AS named (key)
     OFFSET 0
 ) AS asked

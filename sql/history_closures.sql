@@ -3,7 +3,7 @@
 -- $1 bigint first block, $2 bigint blocks, $3 bigint milliseconds that are kept
 -- -> is_mine boolean (no other session does so now), deleted bigint, blocks bigint (of the table)
 WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtextextended(current_setting('search_path') || ' overdue history closures', 0::bigint)) AS is_mine
+    SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'closures'::regclass::oid::bigint)) AS is_mine
 ), gone AS (
     DELETE FROM closures
     WHERE (SELECT is_mine FROM mine)

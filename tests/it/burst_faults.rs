@@ -15,7 +15,7 @@ pub(super) const COUNTED: &str = "
         AS 'SELECT nextval(''asked'') > 0 AND pg_catalog.pg_try_advisory_xact_lock(key)'";
 pub(super) const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM asked";
 pub(super) const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
-    hashtextextended(current_setting('search_path') || ' overdue burst close', 0))";
+    hashtextextended('burst close', 'closures'::regclass::oid::bigint))";
 
 /// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     let mut other = world.store.client().await.unwrap();
     let lock = other.transaction().await.unwrap();
     assert!(lock.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0));
-    let idle = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%overdue burst close%'
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%burst close%'
                 AND state = 'idle in transaction' AND state_change < pg_catalog.clock_timestamp() - interval '1 s'";
     until("idle for a second", async || world.number(idle).await, |idle| *idle > 0).await;
     let mut client = world.store.client().await.unwrap();

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tokio_postgres::{Client, Error, NoTls, error::DbError};
+use tokio_postgres::{Client, Error, NoTls, error::DbError, types::ToSql};
 
 use crate::support::{World, until};
 
@@ -175,6 +175,32 @@ async fn every_statement_finds_postgresqls_own_functions_and_operators() {
         traps.client.batch_execute("ROLLBACK TO one; DEALLOCATE ALL").await.unwrap();
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The user of a pooler has it with a space, and may have more in it than a worker that asks the database itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_the_same_one_however_the_search_path_is_written() {
+    let world = World::new().await;
+    let schema = &world.schema;
+    let [mut one, mut other] =
+        [world.store.client().await.unwrap(), world.store.client().await.unwrap()];
+    let (first, second) = (one.transaction().await.unwrap(), other.transaction().await.unwrap());
+    let (from, blocks, kept): (i64, i64, i64) = (0, 1, i64::from(i32::MAX));
+    let part: [&(dyn ToSql + Sync); 3] = [&from, &blocks, &kept];
+    let effect: [&(dyn ToSql + Sync); 1] = [&"close"];
+    for (sql, parameters) in [
+        (include_str!("../../sql/burst_lock.sql"), &effect[..]),
+        (include_str!("../../sql/history_closures.sql"), &part),
+        (include_str!("../../sql/history_dropped.sql"), &part),
+        (include_str!("../../sql/history_actions.sql"), &part),
+    ] {
+        let mut taken = Vec::new();
+        for (session, path) in [(&first, schema.clone()), (&second, format!("{schema}, public"))] {
+            session.batch_execute(&format!("SET LOCAL search_path = {path}")).await.unwrap();
+            taken.push(session.query_one(sql, parameters).await.unwrap().get::<_, bool>(0));
+        }
+        assert_eq!(taken, [true, false], "{sql}");
+    }
 }
 
 /// An operator that another login has made, and that writes down who runs it.
