@@ -80,6 +80,48 @@ async fn with_zero_everything_stays() {
     worker.stop().await;
 }
 
+/// A table without space for them at its front: a walk of a day is one through all of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_rows_behind_many_young_ones_go() {
+    let world = World::new().await;
+    // Seven rows fill a block.
+    world
+        .sql(
+            "INSERT INTO closures (order_id, effect, path, due_at, closed_at)
+             SELECT repeat(md5(n::text), 32), 'close', 'message', now(), now() FROM generate_series(1, 8000) n",
+        )
+        .await;
+    assert!(world.number("SELECT pg_relation_size('closures') / 8192").await > 33 * 32);
+    furnished(&world, 300, 20).await;
+    let worker = world.worker_with(WorkerSettings { sweep_every: millis("24h"), ..keeping("90d") });
+    until_rows(&world, [0, 8_020, 0, 100]).await;
+    worker.stop().await;
+}
+
+/// As after a failover to a machine whose clock is wrong: the worker has seen no leap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_by_a_clock_that_was_wrong_from_the_start_stays() {
+    let world = World::clocked().await;
+    world.clock().advance("91 days 1 h").await;
+    furnished(&world, 300, 20).await;
+    // They are old by any clock.
+    world
+        .sql(
+            "UPDATE closures SET closed_at = now() - interval '200 days' WHERE order_id = 'c-1';
+             UPDATE dropped_messages SET dropped_at = now() - interval '200 days' WHERE id = (SELECT min(id) FROM dropped_messages);
+             UPDATE actions SET at = now() - interval '200 days' WHERE id = (SELECT min(id) FROM actions)",
+        )
+        .await;
+    let worker = world.worker_with(keeping("90d"));
+    let old = "SELECT (SELECT count(*) FROM closures WHERE closed_at < now() - interval '150 days')
+                    + (SELECT count(*) FROM dropped_messages WHERE dropped_at < now() - interval '150 days')
+                    + (SELECT count(*) FROM actions WHERE at < now() - interval '150 days')";
+    until("old rows are gone", async || world.number(old).await, |rows| *rows == 0).await;
+    let left = rows(&world).await;
+    assert_eq!((left[0], left[1], left[2] + left[3]), (299, 20, 198));
+    worker.stop().await;
+}
+
 /// Somebody holds every row: orders are closed all the same, and the rows go when they are free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_somebody_holds_hold_up_nothing() {
