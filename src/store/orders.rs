@@ -13,7 +13,7 @@ use super::{
     clock::DatabaseTime,
     contract::{Contract, cell, excerpt},
     failure::BUILT_IN,
-    pauses::{Closing, REFUSE},
+    pauses::{REFUSE, Rule},
     pool::{For, Question, TransactionLimits},
 };
 use crate::{
@@ -140,25 +140,14 @@ impl Store {
         self.run_statement(effect, &effect.sql, (ids, &traces, path), None).await
     }
 
-    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, with the traces of these orders among others, and
-    /// with limits; [`StoreError::Paused`] if one of the timeouts is paused.
-    pub(crate) async fn run_unpaused(
-        &self,
-        effect: &Effect,
-        sql: &str,
-        orders: (&[OrderId], &Traces, ClosingPath),
-        closing: Closing<'_>,
-        limits: TransactionLimits,
-    ) -> Result<Vec<Outcome>, StoreError> {
-        self.run_statement(effect, sql, orders, Some((closing, limits))).await
-    }
-
-    async fn run_statement(
+    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, and with the traces of these orders among others; with a
+    /// rule within these limits, and [`StoreError::Paused`] if one of its timeouts is paused.
+    pub(crate) async fn run_statement(
         &self,
         effect: &Effect,
         sql: &str,
         (ids, traces, path): (&[OrderId], &Traces, ClosingPath),
-        unpaused: Option<(Closing<'_>, TransactionLimits)>,
+        unpaused: Option<(Rule<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         // One that the database cannot take is to fail with its order.
@@ -173,7 +162,7 @@ impl Store {
         };
         let rows = match unpaused {
             None => self.ask(For::Closing, question).await?,
-            Some((Closing { topology, timeout, effect }, limits)) => {
+            Some((Rule { topology, timeout, effect }, limits)) => {
                 let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
                 let guard: [&(dyn ToSql + Sync); 4] = [&topology, &timeout, &effect, &orders];
                 let guard = Question::new("pauses_refuse", REFUSE, &guard);

@@ -15,9 +15,10 @@ use crate::condition::pause::Pause;
 pub(super) const REFUSE: &str = include_str!("../../sql/pauses_refuse.sql");
 /// Of what `refuse_paused()` refuses; a class of no one's (PostgreSQL, errcodes-appendix).
 const PAUSED: &str = "OV001";
+
 /// Whose orders are closed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Closing<'a> {
+pub(crate) struct Rule<'a> {
     pub(crate) topology: &'a str,
     /// None of orders that are found by their effect: they can be of any timeout with it.
     pub(crate) timeout: Option<&'a str>,
@@ -56,7 +57,7 @@ impl Store {
     /// refused before: each of its refusals is a line in the database's log.
     pub(crate) async fn still_paused(
         &self,
-        Closing { topology, timeout, effect }: Closing<'_>,
+        Rule { topology, timeout, effect }: Rule<'_>,
     ) -> Result<Option<StoreError>, StoreError> {
         const SQL: &str = include_str!("../../sql/pauses_still.sql");
         let parameters: [&(dyn ToSql + Sync); 3] = [&topology, &timeout, &effect];

@@ -20,7 +20,7 @@ use crate::{
         FailureKind, Store, StoreError,
         failure::CANCELLED,
         orders::{ClosingPath, Effect},
-        pauses::Closing,
+        pauses::Rule,
         pool::TransactionLimits,
     },
     telemetry,
@@ -47,7 +47,7 @@ const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     path: ClosingPath,
-    closing: Closing<'a>,
+    rule: Rule<'a>,
     traces: &'a Traces,
     /// For one order that waits for its locks for longer.
     in_turn: bool,
@@ -121,13 +121,13 @@ impl Closer {
         path: ClosingPath,
         timeout: Option<&str>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let closing = self.closing(timeout);
-        let key = timeout.unwrap_or(closing.effect);
+        let rule = self.rule(timeout);
+        let key = timeout.unwrap_or(rule.effect);
         let was_paused = self.paused.lock().contains(key);
-        if was_paused && let Some(paused) = self.store.still_paused(closing).await? {
+        if was_paused && let Some(paused) = self.store.still_paused(rule).await? {
             return Err(paused);
         }
-        let outcomes = self.of_unpaused(ids, Asked { path, closing, traces, in_turn: false }).await;
+        let outcomes = self.of_unpaused(ids, Asked { path, rule, traces, in_turn: false }).await;
         match &outcomes {
             Err(StoreError::Paused { reason, per_second: None, .. })
                 if self.paused.lock().insert(key.to_owned()) =>
@@ -140,8 +140,8 @@ impl Closer {
         outcomes
     }
 
-    fn closing<'a>(&'a self, timeout: Option<&'a str>) -> Closing<'a> {
-        Closing { topology: &self.topology, timeout, effect: &self.effect.name }
+    fn rule<'a>(&'a self, timeout: Option<&'a str>) -> Rule<'a> {
+        Rule { topology: &self.topology, timeout, effect: &self.effect.name }
     }
 
     /// For one order that stays busy, if no other one has it.
@@ -158,8 +158,8 @@ impl Closer {
         traces: &Traces,
         timeout: &str,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let closing = self.closing(Some(timeout));
-        let asked = Asked { path: ClosingPath::Message, closing, traces, in_turn: true };
+        let rule = self.rule(Some(timeout));
+        let asked = Asked { path: ClosingPath::Message, rule, traces, in_turn: true };
         let began = Instant::now();
         let outcomes = self.of_unpaused(std::slice::from_ref(id), asked).await;
         let is_closed = outcomes.as_ref().is_ok_and(|outcomes| any_closed(outcomes));
@@ -297,7 +297,7 @@ impl Closer {
     async fn once(
         &self,
         ids: &[OrderId],
-        Asked { path, closing, traces, in_turn }: Asked<'_>,
+        Asked { path, rule, traces, in_turn }: Asked<'_>,
         statement: Option<Duration>,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (skip_locked, lock) = match path {
@@ -310,7 +310,7 @@ impl Closer {
         let orders = (ids, traces, path);
         let run = async |sql| {
             let _share = self.share.acquire().await;
-            self.store.run_unpaused(&self.effect, sql, orders, closing, limits).await
+            self.store.run_statement(&self.effect, sql, orders, Some((rule, limits))).await
         };
         let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
             return run(&self.effect.sql).await;

@@ -24,7 +24,7 @@ use super::{
     inlet::{Delivered, Inlet},
     log::Log,
     outage::Outage,
-    waiting::{Closing, Waiting},
+    waiting::{InFlight, Waiting},
 };
 use crate::{
     decisions::disposition::{
@@ -188,12 +188,12 @@ impl Desk {
 
     /// When the next batch is to be closed.
     fn next_batch(&self) -> Option<Instant> {
-        let at = self.waiting.next_batch(self.closing(), Instant::now())?;
+        let at = self.waiting.next_batch(self.in_flight(), Instant::now())?;
         Some(self.outage.until().map_or(at, |until| at.max(until)))
     }
 
-    fn closing(&self) -> Closing {
-        Closing {
+    fn in_flight(&self) -> InFlight {
+        InFlight {
             batches: self.at_database.batches(),
             at_once: self.batches_at_once(),
             alone: self.inlet.is_narrow(),
@@ -204,7 +204,7 @@ impl Desk {
     fn close_batch(&mut self) {
         let now = Instant::now();
         let mut batch = Vec::new();
-        for mut delivery in self.waiting.take_batch(self.closing(), now) {
+        for mut delivery in self.waiting.take_batch(self.in_flight(), now) {
             if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);

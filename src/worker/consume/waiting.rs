@@ -32,7 +32,7 @@ pub(super) struct Waiting {
 
 /// What is at the database, and how it is closed.
 #[derive(Clone, Copy)]
-pub(super) struct Closing {
+pub(super) struct InFlight {
     pub(super) batches: usize,
     /// At most.
     pub(super) at_once: usize,
@@ -95,16 +95,16 @@ impl Waiting {
     }
 
     /// When the next batch is to be closed.
-    pub(super) fn next_batch(&self, closing: Closing, now: Instant) -> Option<Instant> {
+    pub(super) fn next_batch(&self, in_flight: InFlight, now: Instant) -> Option<Instant> {
         let first = self.queue.next()?;
         let batches = Batches {
-            closing: closing.batches,
-            at_once: closing.at_once,
+            closing: in_flight.batches,
+            at_once: in_flight.at_once,
             age: self.worker.settings.batch_age.as_duration(),
             in_burst: self.coming.in_burst(now),
         };
         let at = batches.next(first, first <= now && self.has_batch(now))?;
-        let burst = self.awaited_burst(closing.alone, now);
+        let burst = self.awaited_burst(in_flight.alone, now);
         let burst = burst.filter(|burst| burst.passed < Some(first));
         Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))
     }
@@ -113,14 +113,14 @@ impl Waiting {
     ///
     /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
     /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
-    pub(super) fn take_batch(&mut self, closing: Closing, now: Instant) -> Vec<Delivery> {
+    pub(super) fn take_batch(&mut self, in_flight: InFlight, now: Instant) -> Vec<Delivery> {
         let size = self.worker.settings.batch_size;
         // With the batches that are being closed they are so many.
-        let many = MANY.div_ceil(closing.batches + 1).max(size).min(MANY);
-        if !closing.alone && self.queue.are_due(many, now) {
+        let many = MANY.div_ceil(in_flight.batches + 1).max(size).min(MANY);
+        if !in_flight.alone && self.queue.are_due(many, now) {
             self.burst.want(now);
         }
-        let burst = self.awaited_burst(closing.alone, now);
+        let burst = self.awaited_burst(in_flight.alone, now);
         let until = burst.map_or(Some(now), |burst| burst.passed);
         until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
     }
