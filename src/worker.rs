@@ -1,7 +1,7 @@
 //! The worker: consumes what is due, closes it in the database, settles. Commit always precedes settle.
 //!
-//! A session is one connection to the broker. When it breaks, everything unsettled goes back to its queue, and after a
-//! back-off a new session begins. A database that closes nothing, a queue that is gone and a copy that is not confirmed
+//! A session is the connection that shows whether the broker is there, and the tasks that run while it stands; each queue
+//! has a connection of its own. When one breaks, everything unsettled goes back to its queue, and after a back-off it is opened again. A database that closes nothing, a queue that is gone and a copy that is not confirmed
 //! stop only what needs them. Nothing of an outage burns a retry or parks a message.
 //!
 //! ```text

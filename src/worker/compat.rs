@@ -19,6 +19,7 @@ use super::{
     backoff::{pause_after, reached},
     consume::inlet::{Bodies, Delivered, Inlet, Receipt},
     context::ConsumerContext,
+    health::{ALIVE_WITHIN, Task, Work},
     limits,
     log_lines::{LINE_EVERY, ParkedLines, Why},
     on_their_way::{Heard, OnTheirWay},
@@ -67,6 +68,7 @@ struct Delaying {
     copies: OnTheirWay<PassedOn>,
     parked: ParkedLines,
     parked_reported: Option<Instant>,
+    alive: Task,
 }
 
 /// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
@@ -77,6 +79,7 @@ pub(super) async fn delay(
 ) -> Result<(), SessionEnd> {
     let copies = OnTheirWay::new(Arc::clone(&context.outlet), &context.worker.timing);
     let mut delaying = Delaying {
+        alive: context.worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
         inlet,
         without_body: Vec::new(),
@@ -123,9 +126,19 @@ impl Delaying {
                     }
                 }
                 delivered = self.inlet.next(if receives { MAX_COPIES } else { 0 }) => self.take(delivered?),
-                _ = look.tick() => self.inlet.check()?,
+                _ = look.tick() => self.look()?,
             }
         }
+    }
+
+    /// An error if a channel has ended, and nothing was being received that would have said so.
+    fn look(&mut self) -> Result<(), SessionEnd> {
+        self.alive.moved();
+        let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
+        if self.copies.work_again(Instant::now()) && health.works(Work::Copies, timeout) {
+            telemetry::copies_work(timeout);
+        }
+        Ok(self.inlet.check()?)
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
@@ -240,10 +253,12 @@ impl Delaying {
     }
 
     fn report(&mut self, error: &PublishError, now: Instant) {
+        let (reason, timeout) = (error_chain(error), &self.context.timeout.name);
         if self.copies.failed(now) {
             let waiting = self.waiting.len() + self.copies.len() + 1;
-            telemetry::copies_wait(&self.context.timeout.name, waiting, &error_chain(error));
+            telemetry::copies_wait(timeout, waiting, &reason);
         }
+        self.context.worker.health.failed(Work::Copies, timeout, &reason);
     }
 
     /// Copies that are being sent are confirmed and acked; what waits is given back.

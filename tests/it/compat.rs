@@ -9,7 +9,9 @@ use lapin::{BasicProperties, types::AMQPValue, types::FieldTable};
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 use serde_json::Value;
 
-use crate::support::{Proxy, Run, World, programs::node, python, text, until, world::TOPOLOGY};
+use crate::support::{
+    Proxy, Run, World, pages::get, programs::node, python, text, until, world::TOPOLOGY,
+};
 
 const COMPAT: &str = r#"
 [compat.x-delay]
@@ -370,6 +372,29 @@ async fn what_a_worker_delays_waits_in_levels_that_are_there() {
     world.parked(0).await;
     let counts = worker.stop().await;
     assert!(counts.put_back >= 2, "{counts:?}");
+}
+
+/// A subscriber's queue that refuses keeps messages in the worker, and `/readyz` says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
+    let world = World::of(&with_levels()).await;
+    let wire = world.wire().await;
+    let refuses = AMQPValue::LongString("reject-publish".into());
+    let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", refuses)];
+    wire.queue("mails", &full).await;
+    wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
+    let (_process, address) = world.listening(|_| {}).await;
+    for body in ["one", "two"] {
+        wire.publish("reminders", "welcome", delay_of(100), body.as_bytes()).await;
+    }
+    let says = async || get(address, "/readyz").await.body;
+    let failing = |page: &String| page.contains("orders copies");
+    until("a line about copies", says, failing).await;
+    assert_eq!(get(address, "/livez").await.body, "live\n");
+    let mails = wire.take_many("mails", 2).await;
+    assert_eq!(mails.iter().map(|mail| mail.text()).collect::<BTreeSet<_>>().len(), 2);
+    let works = |page: &String| !page.contains("copies");
+    until("no line about copies", says, works).await;
 }
 
 /// Both come without their being asked for: the section is taken out, nothing that waits is lost, everything goes.
