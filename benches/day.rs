@@ -1,6 +1,7 @@
 //! A day of orders at 200 per second, 17,280,000, as fast as is asked for: whether workers use more at its end than at its beginning, and
 //! whether they are later. Each is written with `schedule()`, so every part of a worker takes part.
 
+#[allow(unreachable_pub, reason = "it is a module of the faults' tests as well")]
 #[path = "../tests/chaos/storm/usage.rs"]
 mod growth;
 mod support;
@@ -68,14 +69,16 @@ impl Benchmark for Day {
         let closer = Closer::crew(Way::Overdue, program, self.workers, 1);
         let delays = "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n";
         let mut running = closer.start(stage, 0, delays).await?;
-        let before = stage.meters.read(&running.process_ids());
+        running.until_scheduled(stage).await?;
+        let processes = running.process_ids();
+        let before = stage.meters.read(&processes);
         let mut samples = vec![Vec::new(); self.workers];
         tokio::select! {
             written = self.write(&stage.store) => written?,
-            never = sample(&running.process_ids(), &mut samples) => match never {},
+            never = sample(&processes, &mut samples) => match never {},
         }
         until_closed(stage, &mut running).await?;
-        report.add("all", before.until(&stage.meters.read(&running.process_ids())));
+        report.add("all", before.until(&stage.meters.read(&processes)));
         report.add("all", running.peak());
         self.judge(stage, &mut report).await?;
         for (number, samples) in (1..).zip(&samples) {

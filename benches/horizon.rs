@@ -94,6 +94,7 @@ impl Benchmark for Horizon {
         // So that a window has some.
         let sweeps = [("OVERDUE_WORKER__SWEEP_EVERY", "10s".to_owned())];
         let mut running = closers[0].start_with(stage, 0, delays, &sweeps).await?;
+        running.until_scheduled(stage).await?;
         let queue = Store::new(&stage.url, &stage.name, 2)?;
         let phases = self.phases(stage, &mut report);
         tokio::select! {

@@ -217,6 +217,12 @@ impl Running {
         self.until_no(stage, "there are still unpaid orders", SQL).await
     }
 
+    /// Waits until `schedule()` knows the timeout, which a worker writes beside its first work.
+    pub async fn until_scheduled(&mut self, stage: &Stage) -> Result<()> {
+        const SQL: &str = "SELECT NOT EXISTS (SELECT FROM schedule_timeouts)";
+        self.until_no(stage, "schedule() knows no timeout", SQL).await
+    }
+
     /// Waits until it has nothing more to do: no notice waits, and no event of those that it publishes.
     pub async fn until_idle(&mut self, stage: &Stage, closer: &Closer) -> Result<()> {
         const SQL: &str = "SELECT EXISTS (SELECT FROM outbox)";
