@@ -384,8 +384,9 @@ async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
     wire.queue("mails", &full).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
     let (_process, address) = world.listening(|_| {}).await;
+    // No level has that delay: the broker has what goes through a level.
     for body in ["one", "two"] {
-        wire.publish("reminders", "welcome", delay_of(100), body.as_bytes()).await;
+        wire.publish("reminders", "welcome", delay_of(150), body.as_bytes()).await;
     }
     let says = async || get(address, "/readyz").await.body;
     let failing = |page: &String| page.contains("orders copies");
