@@ -55,10 +55,9 @@ BEGIN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = ceil(least(1000.0, greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at)))), HINT = pause.per_second;
         END IF;
-        -- It lasts as long as more come than that.
+        -- Use makes it last longer, by twice its time: it goes on as long as half the rate is used, and runs out below that.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;
-        UPDATE pauses AS it SET used_until = at + used,
-            ends_at = CASE WHEN at - pause.used_until < used + interval '1 s' THEN at + used + interval '2 minutes' ELSE it.ends_at END
+        UPDATE pauses AS it SET used_until = at + used, ends_at = least(at + used + interval '2 minutes', it.ends_at + 2 * used)
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout;
     END LOOP;
 END

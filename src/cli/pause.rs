@@ -34,7 +34,7 @@ pub(super) struct PauseArgs {
 pub(super) struct Resume {
     /// The timeout, e.g. unpaid
     timeout: String,
-    /// Close so many orders per second at the most, e.g. 500, until fewer come due
+    /// Close so many orders per second at the most, e.g. 500, until fewer than half as many come due
     #[arg(long, value_name = "ORDERS", value_parser = rate)]
     rate: Option<NonZeroU32>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl fmt::Display for Resumed {
             None => write!(f, "{timeout} is resumed: what came due is closed now"),
             Some(rate) => write!(
                 f,
-                "{timeout} is resumed with {} per second, until fewer come due; `overdue resume {timeout}` ends that as well",
+                "{timeout} is resumed with {} per second, until fewer than half as many come due; `overdue resume {timeout}` ends that as well",
                 counted(u64::from(rate.get()), "order")
             ),
         }

@@ -18,7 +18,7 @@ pub struct Pause {
     pub by: String,
     /// When it began.
     pub since: Timestamp,
-    /// When it ends, if nobody ends it before; at a rate, two minutes after that was used up last.
+    /// When it ends, if nobody ends it before; at a rate, if no more orders come.
     pub until: Timestamp,
     /// It is being ended: so many orders are closed per second.
     pub per_second: Option<u32>,

@@ -113,8 +113,8 @@ impl Store {
         Ok(rows.iter().map(holder).collect())
     }
 
-    /// Ends a pause, or with a rate lets so many orders per second be closed until fewer come due; the pause as it was, if
-    /// there is one. If it fails, nothing was changed.
+    /// Ends a pause, or with a rate lets so many orders per second be closed until fewer than half as many come due; the
+    /// pause as it was, if there is one. If it fails, nothing was changed.
     pub(crate) async fn resume(
         &self,
         topology: &str,

@@ -260,6 +260,39 @@ async fn a_rate_is_kept_by_all_workers_together() {
     }
 }
 
+/// Orders that come as usual would be late at it once many are due together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_ends_beside_a_few_orders_per_second_and_not_beside_a_backlog() {
+    const IN_FORCE: &str = "SELECT count(*) FROM pauses WHERE ends_at > clock_timestamp()";
+    let world = World::clocked().await;
+    world.clock().stop().await;
+    for (orders, each, minutes, lasts) in [
+        (1, "500 ms", 3, false),
+        // A quarter of the rate.
+        (75, "1 s", 3, true),
+        (75, "1 s", 5, false),
+        (300, "1 s", 30, true),
+        // Of each second a third is waited for something else.
+        (200, "1 s", 30, true),
+    ] {
+        pause(&world);
+        let run = world.overdue(&["resume", "unpaid", "--rate", "300"]);
+        assert_eq!(run.code, Some(0), "{run}");
+        let closings = format!(
+            "DO $$ DECLARE ends timestamptz := clock_timestamp() + interval '{minutes} min';
+             BEGIN
+                 WHILE clock_timestamp() < ends LOOP
+                     PERFORM refuse_paused('orders', 'unpaid', 'close', {orders});
+                     UPDATE clock SET ahead = ahead + interval '{each}';
+                 END LOOP;
+             END $$"
+        );
+        world.sql(&closings).await;
+        let in_force = world.number(IN_FORCE).await;
+        assert_eq!(in_force, i64::from(lasts), "{orders} each {each}, after {minutes} min");
+    }
+}
+
 /// What was closed is not asked for again, however often the rest has to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_that_fails_is_parked_at_a_rate_as_well() {
