@@ -72,7 +72,7 @@ pub(super) struct DemoArgs {
     /// Who closes the orders
     #[arg(long, value_enum, default_value = "internal")]
     worker: WorkerPlace,
-    /// The timeout that closes them [default: the topology's only one with the effect `close`]
+    /// The timeout that closes them, with the built-in effect `close` [default: the topology's only one]
     #[arg(long)]
     timeout: Option<String>,
     /// The same number makes the same orders and payments again [default: a random one]
@@ -199,7 +199,7 @@ impl DemoArgs {
         let database = &settings.database;
         let delay = Delay::exactly(script.after.as_duration());
         let topology = setup::topology(settings)?;
-        let timeout = self.timeout(&topology)?;
+        let timeout = self.timeout(settings, &topology)?;
         let route = topology.route(timeout, &delay)?;
         // The tables first: a worker checks them when it is prepared.
         let store = setup::store(settings)?;
@@ -230,17 +230,35 @@ impl DemoArgs {
         })
     }
 
-    fn timeout<'a>(&'a self, topology: &'a Topology) -> Result<&'a str, Failure> {
-        if let Some(timeout) = &self.timeout {
-            return Ok(timeout);
-        }
-        // The orders of a run are unpaid, or paid in time.
-        let mut closing =
-            topology.timeouts.iter().filter(|timeout| timeout.effect == DEFAULT_EFFECT);
-        match (closing.next(), closing.next(), topology.timeouts.as_slice()) {
-            (Some(only), None, _) | (None, None, [only]) => Ok(&only.name),
-            _ => Err(Failure::usage("the topology has several timeouts: name one with --timeout")),
-        }
+    /// The orders of a run are in the reference tables; they are unpaid, or paid in time. In tables of others it plays nothing.
+    fn timeout<'a>(
+        &'a self,
+        settings: &Settings,
+        topology: &'a Topology,
+    ) -> Result<&'a str, Failure> {
+        let is_replaced = settings.effects.contains_key(DEFAULT_EFFECT);
+        let closing = topology.timeouts.iter().filter(|it| it.effect == DEFAULT_EFFECT);
+        let closing: Vec<&str> =
+            closing.filter(|_| !is_replaced).map(|it| it.name.as_str()).collect();
+        let file = settings.topology.display();
+        let lacks = match (self.timeout.as_deref(), &closing[..]) {
+            // Its route says which there are.
+            (Some(name), _) if closing.contains(&name) || topology.timeout(name).is_none() => {
+                return Ok(name);
+            }
+            (None, [only]) => return Ok(only),
+            (None, [_, _, ..]) => {
+                let text = format!("several timeouts in {file} have the effect `{DEFAULT_EFFECT}`");
+                return Err(Failure::usage(format!("{text}: name one with --timeout")));
+            }
+            _ if is_replaced => "the settings have SQL of their own for that effect".to_owned(),
+            (Some(name), _) => format!("timeout `{name}` in {file} has another effect"),
+            (None, []) => format!("no timeout in {file} has that effect"),
+        };
+        Err(Failure::configuration(format!(
+            "the demo makes orders in the reference tables, and the built-in effect `{DEFAULT_EFFECT}` closes them: {lacks}; \
+             name other files with --topology and --config, and a database for the test (docs/sizing.md)"
+        )))
     }
 }
 

@@ -71,6 +71,35 @@ async fn orders_that_are_closed_twice_are_found() {
     assert!(run.stderr.contains("error: an invariant is broken"), "{run}");
 }
 
+/// Its orders would be in tables of its own beside them, and their messages in the parking lot.
+#[test]
+fn it_plays_nothing_where_the_tables_are_of_others() {
+    const OWN: &str = include_str!("../../examples/own-tables/topology.toml");
+    const EXPIRE: &str = include_str!("../../examples/own-tables/overdue.toml");
+    let refused = |topology: &str, settings: &str, arguments: &[&str], says: &str| {
+        let files = [
+            ("topology.toml", topology),
+            ("overdue.toml", settings),
+            ("expire.sql", "SELECT"),
+            ("expire_overdue.sql", "SELECT"),
+        ];
+        let folder = Folder::with(&files);
+        let run = folder.run(&[&["demo", "--after", "5s"], arguments].concat(), &[]);
+        assert_eq!(run.code, Some(78), "{run}");
+        assert!(run.stderr.contains(says), "{run}");
+        assert!(run.stderr.ends_with("and a database for the test (docs/sizing.md)\n"), "{run}");
+    };
+    refused(OWN, EXPIRE, &[], "closes them: no timeout in topology.toml has that effect; ");
+    let unpaid = &["--timeout", "unpaid"];
+    refused(OWN, EXPIRE, unpaid, "timeout `unpaid` in topology.toml has another effect; ");
+    let replaced = EXPIRE.replace("[effects.expire]", "[effects.close]");
+    let reference = include_str!("../../topology.toml");
+    for arguments in [&[][..], unpaid] {
+        let says = "closes them: the settings have SQL of their own for that effect; ";
+        refused(reference, &replaced, arguments, says);
+    }
+}
+
 #[test]
 fn what_cannot_be_played_is_refused_before_anything_is_created() {
     let files =
