@@ -204,12 +204,10 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
     warnings
 }
 
-fn scan(Scan { table, rows }: &Scan) -> String {
+fn scan(scan: &Scan) -> String {
+    let Scan { table, rows } = scan;
     let rows = rows.map_or_else(|| "never analysed".to_owned(), |rows| format!("{rows} rows"));
-    format!(
-        "{table} is read from end to end ({rows}): CREATE INDEX ON {table} (what it is looked up by), and cast the parameter, \
-         not the column"
-    )
+    format!("{table} is read from end to end ({rows}): {}", scan.fix())
 }
 
 impl fmt::Display for Report {

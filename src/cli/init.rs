@@ -14,6 +14,7 @@ use self::{
     own_table::{ColumnName, PrimaryKey, StateChange, Stock, TableName},
 };
 use super::{exit::Failure, output::print};
+use crate::text::quote;
 
 mod effect;
 mod own_table;
@@ -74,11 +75,23 @@ impl Init {
             })?;
             print(path.display())?;
         }
-        print(format_args!(
-            "next:\n  1. in the database, for the sweep:\n     {}\n  2. in overdue.toml: the URLs of broker and database\n  3. overdue \
-             database init, overdue effect check --all, overdue apply, overdue run\n     (docs/your-own-tables.md)",
-            table.index()
-        ))
+        // A command looks for its settings in the folder where it runs.
+        let enter = (folder != Path::new("."))
+            .then(|| format!("cd {}", quote(&folder.display().to_string())));
+        let steps = [
+            format!(
+                "in the database, for the sweep:\n     {}\n     (not in a transaction; without CONCURRENTLY if the table is \
+                 partitioned)",
+                table.index()
+            ),
+            "in overdue.toml: the URLs of broker and database".to_owned(),
+            "overdue database init, overdue effect check --all, overdue apply, overdue run\n     \
+             (docs/your-own-tables.md)"
+                .to_owned(),
+        ];
+        print("next:")?;
+        let mut steps = enter.into_iter().chain(steps).enumerate();
+        steps.try_for_each(|(at, step)| print(format_args!("  {}. {step}", at + 1)))
     }
 
     /// As asked for, or that of docs/your-own-tables.md.

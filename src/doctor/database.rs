@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     broker::judge_tls,
-    effect_plan::{EffectPlan, Scan},
+    effect_plan::EffectPlan,
     facts::{
         Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Schema, Server, Session, Sweep,
         Table, User, known,
@@ -17,6 +17,7 @@ use crate::{
         obstacle::{Kind, Obstacle},
     },
     diagnostic::Draft,
+    permissions::database_grants::identifier,
     text::{about, counted},
 };
 
@@ -272,13 +273,10 @@ pub fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
     }
     let plans = effects.iter().filter_map(|(name, plan)| Some((name, plan.as_ref().ok()?)));
     for (name, plan) in plans {
-        if let Some(Scan { table, .. }) = plan.scans.iter().find(|scan| scan.is_large()) {
+        if let Some(scan) = plan.scans.iter().find(|scan| scan.is_large()) {
             return Draft::warning(
-                format!("effect {name} reads {table} from end to end each time"),
-                format!(
-                    "CREATE INDEX ON {table} (what it is looked up by), and cast the parameter, not the column; \
-                     `overdue effect check {name}` shows the plan"
-                ),
+                format!("effect {name} reads {} from end to end each time", scan.table),
+                format!("{}; `overdue effect check {name}` shows the plan", scan.fix()),
             );
         }
     }
@@ -352,9 +350,9 @@ pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
                 return Draft::warning(
                     format!("the sweep of effect {effect} reads {tables} from end to end"),
                     format!(
-                        "CREATE INDEX ON {} (its deadline, its key) WHERE the state that is still open, in the words of \
+                        "CREATE INDEX CONCURRENTLY ON {} (its deadline, its key) WHERE the state that is still open, in the words of \
                          overdue_sql, with the state as a literal there",
-                        scans[0]
+                        identifier(&scans[0])
                     ),
                 );
             }

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::permissions::database_grants::identifier;
+
 /// A table with fewer rows costs little even from end to end.
 const SMALL: i64 = 1_000;
 
@@ -44,6 +46,14 @@ impl Scan {
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.rows.is_none_or(|rows| rows >= SMALL)
+    }
+
+    /// What helps, of a table that is in use.
+    pub(crate) fn fix(&self) -> String {
+        let table = identifier(&self.table);
+        format!(
+            "CREATE INDEX CONCURRENTLY ON {table} (what it is looked up by), and cast the parameter, not the column"
+        )
     }
 }
 

@@ -30,6 +30,20 @@ fn the_files_for_a_table() {
     }
 }
 
+/// Its commands find the files where they run.
+#[test]
+fn the_first_step_goes_into_the_folder() {
+    let folder = Folder::with(&[]);
+    fs::create_dir(folder.path("a shop")).unwrap();
+    for (named, first) in [
+        ("a shop", "next:\n  1. cd 'a shop'\n  2. in the database"),
+        ("./", "next:\n  1. in the database"),
+    ] {
+        let run = folder.run(&[&BOOKINGS[..], &[named]].concat(), &[]);
+        assert!(run.stdout.contains(first), "{run}");
+    }
+}
+
 #[test]
 fn what_no_sql_can_be_written_for_says_what_to_write() {
     let cases: [&[&str]; 12] = [

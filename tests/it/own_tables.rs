@@ -304,8 +304,10 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     let rest = ["--deadline", "hold_until", "--stock", "events.Seats=seats", "by", "event_id=id"];
     let run = world.overdue(&[&init[..], &rest].concat());
     assert_eq!(run.code, Some(0), "{run}");
-    // It says which index the sweep needs: as it stands there.
-    let index = run.stdout.split_once("sweep:\n").unwrap().1.split_once(';').unwrap().0.to_owned();
+    // It says which index the sweep needs: as it stands there, but CONCURRENTLY waits for the transactions of all other tests.
+    let index = run.stdout.split_once("sweep:\n").unwrap().1.split_once(';').unwrap().0;
+    assert!(index.contains("CREATE INDEX CONCURRENTLY ON \"order\" "), "{index}");
+    let index = index.replace(" CONCURRENTLY", "");
     world.sql(&index).await;
     for command in [
         &["database", "init", "--yes"][..],

@@ -143,12 +143,12 @@ ORDER BY it.{deadline}, it.{key} LIMIT $1
         )
     }
 
-    /// The index that the sweep needs.
+    /// The index that the sweep needs. The table is in use: nothing that writes waits while it is built.
     pub(super) fn index(&self) -> String {
         let Self { table, key, state, deadline, .. } = self;
         let (deadline, key, from) = (&deadline.0, &key.column.0, literal(&state.from));
         format!(
-            "CREATE INDEX ON {} ({deadline}, {key}) WHERE {} = {from};",
+            "CREATE INDEX CONCURRENTLY ON {} ({deadline}, {key}) WHERE {} = {from};",
             table.sql, state.column.0
         )
     }

@@ -561,19 +561,23 @@ fn tables_effects_index_outbox() {
     assert_eq!(database::judge_effects(&[]).severity.unwrap(), Warning);
     // Never analysed, small, and large.
     for (rows, severity) in [(None, Warning), (Some(999), Fine), (Some(1_000), Warning)] {
-        let scans = vec![Scan { table: "purchase".to_owned(), rows }];
+        let scans = vec![Scan { table: "Purchase".to_owned(), rows }];
         let plan = EffectPlan { scans, ..EffectPlan::default() };
         let draft = database::judge_effects(&[(close(), Ok(plan))]);
         assert_eq!(draft.severity.unwrap(), severity);
         let fix = draft.fix.map(text);
-        assert!(fix.is_none_or(|fix| fix.starts_with("CREATE INDEX ON purchase ")));
+        assert!(
+            fix.is_none_or(|fix| fix.starts_with("CREATE INDEX CONCURRENTLY ON \"Purchase\" "))
+        );
     }
     let scans = |scans: &[&str]| {
         let scans = scans.iter().map(|table| (*table).to_owned()).collect();
-        database::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))]).severity.unwrap()
+        database::judge_sweeps(&[(close(), Ok(Sweep::Planned { scans }))])
     };
-    assert_eq!(scans(&[]), Fine);
-    assert_eq!(scans(&["orders"]), Warning);
+    assert_eq!(scans(&[]).severity.unwrap(), Fine);
+    let draft = scans(&["Orders"]);
+    assert_eq!(draft.severity.unwrap(), Warning);
+    assert!(text(draft.fix.unwrap()).starts_with("CREATE INDEX CONCURRENTLY ON \"Orders\" ("));
     assert_eq!(database::judge_sweeps(&[(close(), Ok(Sweep::None))]).severity.unwrap(), Warning);
     let outbox = |events, oldest_ms| {
         let outbox = Outbox { events, oldest_ms, ..Outbox::default() };
