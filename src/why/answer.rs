@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::reading::{Closure, OrderReading, Seen};
 use crate::{
-    condition::{self, ON_ITS_WAY},
+    condition::{self, ON_ITS_WAY, obstacle::Obstacle},
     order::Outcome,
     status::Word,
     text::{about, one_line, option},
@@ -156,7 +156,6 @@ impl Answer {
 
 /// What is known of the order itself that keeps it from being closed.
 pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
-    let doctor = || Some("overdue doctor".to_owned());
     let seen = reading.leading()?;
     if let Some(pause) = reading.pause_of(seen) {
         let resume = || format!("overdue resume {}, when that is over", pause.timeout);
@@ -170,7 +169,8 @@ pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
             return Some((lock_text(seen), seen.locked_by_pid.map(end)));
         }
         Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
-            return Some((format!("its effect fails: {}", one_line(reason)), doctor()));
+            let Obstacle { next, .. } = Obstacle::of_order(&seen.effect, &reading.order, reason);
+            return Some((format!("its effect fails: {}", one_line(reason)), Some(next)));
         }
         Outcome::NotDue { remaining } if remaining.is_zero() => {
             let effect = &seen.effect;
