@@ -31,6 +31,7 @@ use crate::{
     wire::Received,
 };
 pub(crate) use gathering::{Gathered, Kept};
+pub(crate) use leaving::all_applied;
 pub(crate) use listing::{Entry, ListEnd, Listed, ReasonCount};
 
 /// Messages that are looked up, published or recorded together.

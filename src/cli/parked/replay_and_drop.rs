@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     config::Settings,
-    oncall::{actions::Via, parked::Lots},
+    oncall::{
+        actions::Via,
+        parked::{Lots, all_applied},
+    },
     parking::{Reasons, Totals},
     shutdown::Stop,
     text::{counted, one_line},
@@ -98,7 +101,8 @@ impl Replay {
             drop(progress);
             lock.release().await;
             if totals.leaving() == 0 {
-                return self.answer(&lots, &totals);
+                self.answer(&lots, &totals)?;
+                return all_applied(&totals);
             }
             self.output.preview(format!("in {}:\n{totals}", lots.names()))?;
             self.confirm.ask(&format!(

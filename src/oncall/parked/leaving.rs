@@ -58,7 +58,7 @@ struct Replaying<'a, P> {
 }
 
 /// The next replay would do as little for these, until somebody has done something.
-fn all_applied(totals: &Totals) -> Result<(), Failure> {
+pub(crate) fn all_applied(totals: &Totals) -> Result<(), Failure> {
     match totals.not_applied() {
         0 => Ok(()),
         count => Err(Failure::configuration(format!(
