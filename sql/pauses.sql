@@ -43,6 +43,8 @@ BEGIN
             RAISE EXCEPTION '% is paused until % by %: %', pause.timeout, pause.ends_at, pause.paused_by, pause.why
                 USING ERRCODE = 'OV001', DETAIL = ceil(1000.0 * extract(epoch FROM least(pause.ends_at, at + interval '10 years') - at));
         END IF;
+        -- What closes none uses nothing up.
+        CONTINUE WHEN orders = 0;
         IF orders > pause.per_second THEN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
@@ -55,9 +57,11 @@ BEGIN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = ceil(least(1000.0, greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at)))), HINT = pause.per_second;
         END IF;
-        -- Use makes it last longer, by twice its time: it goes on as long as half the rate is used, and runs out below that.
+        -- Use makes it last longer, by twice its time: it goes on as long as half the rate is used, and runs out below that. As many at once
+        -- as go at once say that more wait, however slow they are closed.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;
-        UPDATE pauses AS it SET used_until = at + used, ends_at = least(at + used + interval '2 minutes', it.ends_at + 2 * used)
+        UPDATE pauses AS it SET used_until = at + used, ends_at = CASE WHEN orders >= least(pause.per_second, 500)
+            THEN at + used + interval '2 minutes' ELSE least(at + used + interval '2 minutes', it.ends_at + 2 * used) END
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout;
     END LOOP;
 END

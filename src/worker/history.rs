@@ -19,8 +19,10 @@ use crate::{
 
 /// Parts in a row without an old row, after which the rest is left for the next time: 8 MiB each minute, by default…
 const LEAST: u64 = 32;
-/// … or more: the whole table in about this time.
+/// … or more: the whole table in about this time…
 const CYCLE: Duration = Duration::from_hours(24);
+/// … but no more than 256 MiB: others want to find their rows in memory.
+const MOST: u64 = 1_024;
 /// After each part it rests so many times as long as that took.
 const REST: u32 = 4;
 /// Where no table has rows: the answer says how large it is.
@@ -138,7 +140,7 @@ fn parts(blocks: u64) -> u64 {
 fn parts_at_once(blocks: u64, every: Duration) -> u64 {
     let parts = parts(blocks);
     let share = (u128::from(parts) * every.as_millis()).div_ceil(CYCLE.as_millis());
-    u64::try_from(share).unwrap_or(parts).max(LEAST).min(parts)
+    u64::try_from(share).unwrap_or(parts).clamp(LEAST, MOST).min(parts)
 }
 
 #[cfg(test)]
@@ -155,7 +157,10 @@ mod tests {
             for (every, times) in [(EVERY, 86_400), (60 * EVERY, 1_440), (CYCLE, 1), (2 * CYCLE, 1)]
             {
                 let at_once = parts_at_once(blocks, every);
-                assert!(at_once * times >= parts(blocks), "{blocks} {every:?} {at_once}");
+                assert!(
+                    at_once * times >= parts(blocks) || at_once == MOST,
+                    "{blocks} {every:?} {at_once}"
+                );
                 assert!((1..=parts(blocks)).contains(&at_once), "{blocks} {every:?} {at_once}");
             }
         }
