@@ -274,6 +274,8 @@ async fn a_rate_ends_beside_a_few_orders_per_second_and_not_beside_a_backlog() {
         (300, "1 s", 30, true),
         // Of each second a third is waited for something else.
         (200, "1 s", 30, true),
+        // As many as go at once, and the database is slow.
+        (300, "5 s", 30, true),
     ] {
         pause(&world);
         let run = world.overdue(&["resume", "unpaid", "--rate", "300"]);
