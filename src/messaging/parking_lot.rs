@@ -56,7 +56,7 @@ pub(crate) struct ParkingLot<'a> {
     answers: u8,
     /// Messages that were ready, and that somebody else holds or has taken out.
     pub(crate) missed: u64,
-    /// Whether somebody else held some when it began: nobody knows how many.
+    /// Whether somebody else may have held some when it began: nobody knows how many.
     pub(crate) is_shared: bool,
 }
 
@@ -66,11 +66,15 @@ impl<'a> ParkingLot<'a> {
     /// Permission needed: read on the queue.
     pub(crate) async fn open(link: &'a Link, queue: &str) -> Result<Option<Self>, ConsumeError> {
         let (mut questions, until) = (passive::Questions::new(link), Instant::now() + GIVEN_BACK);
-        let counts = loop {
+        let mut before = None;
+        let (counts, is_shared) = loop {
             let Some(counts) = questions.counts(queue).await? else { return Ok(None) };
-            if counts.consumers == 0 || Instant::now() >= until {
-                break counts;
+            // A reader that goes from one channel to the next, or gives back what it holds, has no consumer.
+            let is_settled = counts.consumers == 0 && before.is_none_or(|before| before == counts);
+            if is_settled || Instant::now() >= until {
+                break (counts, !is_settled);
             }
+            before = Some(counts);
             sleep(LOOK_EVERY).await;
         };
         let ready = match counts.ready {
@@ -86,7 +90,7 @@ impl<'a> ParkingLot<'a> {
             left: ready,
             answers: 0,
             missed: 0,
-            is_shared: counts.consumers > 0,
+            is_shared,
         }))
     }
 

@@ -123,7 +123,10 @@ impl StatusQuestion {
         if lots.undisturbed().is_err() {
             return Vec::new();
         }
-        let Ok(found) = lots.reasons(&Filter::default()).await else { return Vec::new() };
+        let Ok((found, seen)) = lots.reasons(&Filter::default()).await else { return Vec::new() };
+        if seen.unseen().is_some() {
+            return Vec::new();
+        }
         let (reasons, _) = found.most_frequent(REASONS);
         let reasons: Vec<_> =
             reasons.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();

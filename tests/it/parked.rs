@@ -7,12 +7,13 @@ use std::{
 
 use lapin::{
     BasicProperties,
+    options::{BasicConsumeOptions, BasicQosOptions},
     types::{AMQPValue, FieldArray, FieldTable},
 };
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::support::{Run, World, ids, text, until, wait::awaited};
+use crate::support::{Run, World, ids, messages::Wire, text, until, wait::awaited};
 
 pub(super) const LOT: &str = "orders.parked";
 pub(super) const UNKNOWN: &str = "the database does not know this order; given up after 3 retries";
@@ -69,6 +70,18 @@ pub(super) async fn ready(world: &World) -> u32 {
 pub(super) async fn all_back(world: &World, count: u32) {
     let wire = world.wire().await;
     until("all are back", async || wire.ready(LOT).await, |n| *n == count).await;
+}
+
+/// Somebody who has the first message in hand, and gives it back at the end.
+pub(super) async fn holding_one(world: &World) -> (Wire, lapin::Consumer) {
+    let wire = world.wire().await;
+    let before = wire.ready(LOT).await;
+    wire.channel.basic_qos(1, BasicQosOptions::default()).await.unwrap();
+    let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+    let consumer = wire.channel.basic_consume(LOT.into(), "".into(), options, none);
+    let consumer = consumer.await.unwrap();
+    all_back(world, before - 1).await;
+    (wire, consumer)
 }
 
 pub(super) fn shown(world: &World, run: &Run) -> String {

@@ -97,13 +97,15 @@ impl Replay {
         if !self.confirm.yes {
             let lock = lots.lock().await?;
             let mut progress = Progress::new("messages looked at", None);
-            let totals = lots.preview(&filter, |number| progress.add(number)).await?;
+            let (totals, seen) = lots.preview(&filter, |number| progress.add(number)).await?;
             drop(progress);
             lock.release().await;
             if totals.leaving() == 0 {
                 self.answer(&lots, &totals)?;
-                return all_applied(&totals);
+                all_applied(&totals)?;
+                return said(seen.end());
             }
+            seen.unseen().into_iter().for_each(report);
             self.output.preview(format!("in {}:\n{totals}", lots.names()))?;
             self.confirm.ask(&format!(
                 "take {} out of the parking lot at {}?",
@@ -122,7 +124,7 @@ impl Replay {
             self.answer(&lots, &totals)?;
         }
         note_of_stop(&stop);
-        ended
+        said(ended)
     }
 
     fn answer(&self, lots: &Lots, totals: &Totals) -> Result<(), Failure> {
@@ -145,13 +147,15 @@ impl DropMessages {
         let mut expected = None;
         if !self.confirm.yes {
             let lock = lots.lock().await?;
-            let reasons = lots.reasons(&filter).await?;
+            let (reasons, seen) = lots.reasons(&filter).await?;
             lock.release().await;
             self.output.preview(preview(&reasons))?;
             let total = reasons.total();
             if total == 0 {
-                return self.answer(&lots, 0);
+                self.answer(&lots, 0)?;
+                return said(seen.end());
             }
+            seen.unseen().into_iter().for_each(report);
             let address = &lots.services.address;
             self.confirm
                 .ask(&format!("drop {} of {address} for good?", counted(total, "message")))?;
@@ -167,7 +171,7 @@ impl DropMessages {
             self.answer(&lots, dropped)?;
         }
         note_of_stop(&stop);
-        ended
+        said(ended)
     }
 
     fn answer(&self, lots: &Lots, dropped: u64) -> Result<(), Failure> {
@@ -186,6 +190,11 @@ fn preview(reasons: &Reasons) -> String {
     }
     lines.push(format!("{:>8}  would be dropped", reasons.total()));
     lines.join("\n")
+}
+
+/// With the note, if there is one.
+fn said(ended: Result<Option<String>, Failure>) -> Result<(), Failure> {
+    ended.map(|note| note.into_iter().for_each(report))
 }
 
 fn note_of_stop(stop: &Stop) {

@@ -14,7 +14,7 @@ use super::{
         failure::Failure,
         pace::Pace,
     },
-    Batch, Found, Lots, Reader,
+    Batch, Found, Lots, Reader, Seen,
 };
 use crate::{
     messaging::{PublishError, Publisher, parking_lot::Place},
@@ -74,14 +74,14 @@ impl Lots {
         &self,
         filter: &Filter,
         progress: impl FnMut(u64) + Send,
-    ) -> Result<Totals, Failure> {
+    ) -> Result<(Totals, Seen), Failure> {
         let mut previewing = Previewing { lots: self, progress, totals: Totals::default() };
-        self.read(filter, &Stop::new(), &mut previewing).await?.whole()?;
-        Ok(previewing.totals)
+        let seen = self.read(filter, &Stop::new(), &mut previewing).await?;
+        Ok((previewing.totals, seen))
     }
 
     /// Puts back what `filter` takes, at most `rate` messages a second, until everything is done or `stop` is requested. Gives also
-    /// what became of the messages if it ends with a failure.
+    /// what became of the messages if it ends with a failure, and otherwise what [`Seen::end`] says.
     pub(crate) async fn replay(
         &self,
         filter: &Filter,
@@ -89,7 +89,7 @@ impl Lots {
         via: Via<'_>,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
-    ) -> (Totals, Result<(), Failure>) {
+    ) -> (Totals, Result<Option<String>, Failure>) {
         let lock = match self.lock().await {
             Ok(lock) => lock,
             Err(failure) => return (Totals::default(), Err(failure)),
@@ -118,7 +118,7 @@ impl Lots {
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
         orders: &mut Vec<String>,
-    ) -> (Totals, Result<(), Failure>) {
+    ) -> (Totals, Result<Option<String>, Failure>) {
         let publisher = Publisher::connect(&self.services.address, "overdue parked replay").await;
         let publisher = match publisher {
             Ok(publisher) => publisher,
@@ -144,7 +144,7 @@ impl Lots {
             }
             None => ended.and_then(|seen| {
                 all_applied(&totals)?;
-                seen.whole()
+                seen.end()
             }),
         };
         (totals, ended)
@@ -159,7 +159,7 @@ impl Lots {
     }
 
     /// Takes out what `filter` takes, for good, until everything is done or `stop` is requested; `because` is recorded with each
-    /// message. Gives also how many were dropped if it ends with a failure.
+    /// message. Gives also how many were dropped if it ends with a failure, and otherwise what [`Seen::end`] says.
     pub(crate) async fn drop_messages(
         &self,
         filter: &Filter,
@@ -167,7 +167,7 @@ impl Lots {
         via: Via<'_>,
         stop: &Stop,
         progress: impl FnMut(u64) + Send,
-    ) -> (u64, Result<(), Failure>) {
+    ) -> (u64, Result<Option<String>, Failure>) {
         let lock = match self.lock().await {
             Ok(lock) => lock,
             Err(failure) => return (0, Err(failure)),
@@ -188,7 +188,7 @@ impl Lots {
             };
             actions::record(&self.services.store, action).await;
         }
-        (dropped, ended.and_then(|seen| seen.whole()))
+        (dropped, ended.and_then(|seen| seen.end()))
     }
 }
 

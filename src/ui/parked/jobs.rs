@@ -85,8 +85,9 @@ impl Job {
             }
         };
         match ended {
-            Ok(()) if self.stop.is_requested() => Ok(format!("{said}\nstopped before the end")),
-            Ok(()) => Ok(said),
+            Ok(_) if self.stop.is_requested() => Ok(format!("{said}\nstopped before the end")),
+            Ok(Some(note)) => Ok(format!("{said}\n{note}")),
+            Ok(None) => Ok(said),
             Err(Failure { text, .. }) => Err(format!("{said}\n{text}")),
         }
     }

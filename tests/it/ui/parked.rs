@@ -203,6 +203,27 @@ async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     }
 }
 
+/// Nobody can say what somebody else holds; here that is none of those asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_selected_is_all_of_it_whoever_else_reads() {
+    let world = furnished().await;
+    let _reader = crate::parked::holding_one(&world).await;
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let page = listed(&visitor, "/parked").await;
+    let fields =
+        [("do", "drop-selected"), ("message", id_of(&page, "early-0")), ("because", "a test")];
+    visitor.form("/parked/do", &fields).send().await.unwrap();
+    let page = done(&visitor).await;
+    assert!(page.contains("1 message dropped</pre>"), "{page}");
+    crate::parked::all_back(&world, 5).await;
+    // It has gone, or is what is held.
+    visitor.form("/parked/do", &fields).send().await.unwrap();
+    let held = "0 messages dropped\nmessages that somebody else holds were not looked at";
+    let look = async || visitor.page("/parked").await.1;
+    until("the end", look, |page| page.contains(held)).await;
+}
+
 /// More than are kept to be shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_read_is_not_asked_about() {
