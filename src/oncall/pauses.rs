@@ -51,7 +51,7 @@ pub(crate) async fn pause(
         is_paused(timeout, "whether anybody who began before still closes its orders", error)
     })?;
     if !holders.is_empty() {
-        return Err(still_closing(timeout, &holders));
+        return Err(still_closing(timeout, &holders, via));
     }
     let pauses = store.pauses(&topology.name).await;
     pauses.map_err(|error| is_paused(timeout, "what else is paused", error))
@@ -105,13 +105,20 @@ fn is_paused(timeout: &str, unknown: &str, error: StoreError) -> Failure {
     Failure { code, text }
 }
 
-fn still_closing(timeout: &str, holders: &[Holder]) -> Failure {
+fn still_closing(timeout: &str, holders: &[Holder], via: Via<'_>) -> Failure {
     let each = holders.iter().map(|Holder { pid, application, client }| {
         format!("process {pid} of PostgreSQL ({application}, from {client})")
     });
+    let advice = match via {
+        Via::Cli => "run this again, or",
+        // It has waited 5 s, and not 40.
+        Via::Page(_) => {
+            "it may rightly take 40 s: pause the timeout again after that, and only if it is named then as well,"
+        }
+    };
     Failure::failed(format!(
-        "{timeout} is paused for whoever begins to close orders now, but {} began before and has not ended: run this again, or \
-         end it with SELECT pg_terminate_backend({})",
+        "{timeout} is paused for whoever begins to close orders now, but {} began before and has not ended: {advice} end it \
+         with SELECT pg_terminate_backend({})",
         each.collect::<Vec<_>>().join(" and "),
         holders.first().map_or(0, |holder| holder.pid)
     ))
@@ -125,13 +132,20 @@ mod tests {
     fn whoever_still_closes_orders_is_named() {
         let holder =
             |pid| Holder { pid, application: "overdue".to_owned(), client: "10.0.0.7".to_owned() };
-        let failure = still_closing("unpaid", &[holder(17), holder(18)]);
+        let failure = still_closing("unpaid", &[holder(17), holder(18)], Via::Cli);
         assert_eq!(failure.code, 1);
         assert_eq!(
             failure.text,
             "unpaid is paused for whoever begins to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) and \
              process 18 of PostgreSQL (overdue, from 10.0.0.7) began before and has not ended: run this again, or end it with \
              SELECT pg_terminate_backend(17)"
+        );
+        let on_page = still_closing("unpaid", &[holder(17)], Via::Page("Ada")).text;
+        assert_eq!(
+            on_page,
+            "unpaid is paused for whoever begins to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) \
+             began before and has not ended: it may rightly take 40 s: pause the timeout again after that, and only if it is \
+             named then as well, end it with SELECT pg_terminate_backend(17)"
         );
     }
 }
