@@ -150,6 +150,7 @@ async fn question(
 ) -> Result<Question, String> {
     let which = wanted.filter.to_string();
     let (kept, seen) = wanted.bind(gathered)?;
+    ui.lot().ask(&seen, &wanted.filter.selected);
     let some = &kept[..kept.len().min(LOOKED_UP)];
     let preview = if wanted.is_drop {
         let reasons = reasons(&kept, &wanted.asked, REASONS).into_iter();
@@ -200,15 +201,11 @@ pub(in crate::ui) async fn carry_out(
         }
     };
     if !wanted.is_selected {
-        let gathered = match shown(&ui).await {
-            Ok((_, gathered)) => gathered,
-            Err((status, why)) => return back(&ui, &session, status, why),
-        };
-        let bound = wanted.bind(&gathered);
-        if !bound.is_ok_and(|(_, seen)| fields.get("seen") == Some(seen.as_str())) {
-            let why = "The parking lot was read again since this question, and other messages match now: nothing was done.";
+        let Some(selected) = fields.get("seen").and_then(|seen| ui.lot().asked(seen)) else {
+            let why = "This question is not known any more: nothing was done, ask again.";
             return back(&ui, &session, StatusCode::CONFLICT, why);
-        }
+        };
+        wanted.filter.selected = selected;
     }
     let said = format!("{} {}", wanted.verb(), wanted.filter);
     let job = ui.jobs().begin(said, &session.operator, wanted.filter, deed);

@@ -1,6 +1,7 @@
 //! What was read of the parking lot, and when it is read again.
 
 use std::{
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,6 +24,9 @@ const WAIT: Duration = Duration::from_millis(150);
 /// What cannot go on without it waits longer.
 const LONG: Duration = Duration::from_secs(20);
 
+/// Questions whose answers are awaited.
+const QUESTIONS: usize = 16;
+
 /// What is known of the parking lot.
 #[derive(Clone, Default)]
 pub(in crate::ui) enum Known {
@@ -39,6 +43,8 @@ pub(in crate::ui) struct Lot {
     known: watch::Sender<Known>,
     /// What was shown last, also while it is read again.
     last: Mutex<Option<(Arc<Lots>, Arc<Gathered>)>>,
+    /// What the last questions have shown: the word of each, and its messages.
+    questions: Mutex<VecDeque<(String, BTreeSet<u64>)>>,
     /// Whoever decides to read is alone; what reads, or has read.
     turn: Mutex<Option<JoinHandle<()>>>,
     /// Whether what is being read was changed meanwhile.
@@ -52,6 +58,7 @@ impl Lot {
             services,
             known,
             last: Mutex::default(),
+            questions: Mutex::default(),
             turn: Mutex::default(),
             is_outdated: AtomicBool::default(),
         })
@@ -61,6 +68,19 @@ impl Lot {
     pub(in crate::ui) fn forget(&self) {
         let _turn = self.turn.lock();
         self.is_outdated.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn ask(&self, seen: &str, selected: &BTreeSet<u64>) {
+        let mut questions = self.questions.lock();
+        questions.retain(|(word, _)| word != seen);
+        questions.push_front((seen.to_owned(), selected.clone()));
+        questions.truncate(QUESTIONS);
+    }
+
+    /// What a question has shown, unless many were asked since.
+    pub(super) fn asked(&self, seen: &str) -> Option<BTreeSet<u64>> {
+        let questions = self.questions.lock();
+        questions.iter().find(|(word, _)| word == seen).map(|(_, selected)| selected.clone())
     }
 
     /// What lies there; [`Known::Reading`] if that takes longer than a page may.
