@@ -10,7 +10,7 @@ use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 use serde_json::Value;
 
 use crate::support::{
-    Proxy, Run, World, pages::get, programs::node, python, text, until, world::TOPOLOGY,
+    Parked, Proxy, Run, World, pages::get, programs::node, python, text, until, world::TOPOLOGY,
 };
 
 const COMPAT: &str = r#"
@@ -393,7 +393,7 @@ async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
     until("a line about copies", says, failing).await;
     assert_eq!(get(address, "/livez").await.body, "live\n");
     let mails = wire.take_many("mails", 2).await;
-    assert_eq!(mails.iter().map(|mail| mail.text()).collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(mails.iter().map(Parked::text).collect::<BTreeSet<_>>().len(), 2);
     let works = |page: &String| !page.contains("copies");
     until("no line about copies", says, works).await;
 }
