@@ -306,15 +306,14 @@ pub mod wire {
 pub mod worker {
     pub use crate::worker::{Counts, Worker, run};
     pub mod batch {
-        pub use crate::decisions::batch::{Batches, Coming, MANY, TOGETHER};
+        pub use crate::decisions::batch::{Batches, Coming, MANY, Running, TOGETHER};
     }
     pub mod verdict {
         pub use crate::decisions::verdict::{Failure, Isolation, MANY, Suspect, Verdict};
     }
     pub mod disposition {
         pub use crate::decisions::disposition::{
-            Disposition, NOWHERE_TO_WAIT, Tries, Waits, decide, is_waiting, nowhere_to_wait,
-            without_retry,
+            Disposition, NOWHERE_TO_WAIT, ParkReason, Tries, Waits, decide,
         };
     }
     pub mod kept_bytes {

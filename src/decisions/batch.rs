@@ -6,6 +6,27 @@ use std::time::{Duration, Instant};
 pub const MANY: usize = 500;
 /// A steady load that brings [`MANY`] orders within it (10,000 per second) is closed like a burst.
 pub const TOGETHER: Duration = Duration::from_millis(50);
+/// The messages do not wait for a burst that has closed nothing for this long.
+const WAITED_FOR: Duration = Duration::from_millis(500);
+
+/// How far a burst is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// When it was asked for.
+    pub asked_for: Instant,
+    /// When it has closed something last; at first when it was asked for.
+    pub moved: Instant,
+    /// When its last pass began that has ended: what was due then is closed, or left to its message.
+    pub passed: Option<Instant>,
+}
+
+impl Running {
+    /// When it will be waited for no longer, if it closes nothing until then.
+    #[must_use]
+    pub fn given_up_at(self) -> Instant {
+        self.moved + WAITED_FOR
+    }
+}
 
 /// The batches that are being closed, how many may be at once, and how long a batch waits for more meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +39,8 @@ pub struct Batches {
     pub age: Duration,
     /// Whether the orders come in a burst, by [`Coming`].
     pub in_burst: bool,
+    /// The burst that they wait for: a pass of it that begins when they are due, or later.
+    pub burst: Option<Running>,
 }
 
 impl Batches {
@@ -25,12 +48,14 @@ impl Batches {
     /// waits for company if the database is idle and no burst comes, or if the batch is full.
     #[must_use]
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
-        match self.closing {
-            closing if closing >= self.at_once => None,
-            0 if !self.in_burst => Some(first),
-            _ if is_full => Some(first),
-            _ => Some(first + self.age),
-        }
+        let at = match self.closing {
+            closing if closing >= self.at_once => return None,
+            0 if !self.in_burst => first,
+            _ if is_full => first,
+            _ => first + self.age,
+        };
+        let burst = self.burst.filter(|burst| burst.passed < Some(first));
+        Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))
     }
 }
 

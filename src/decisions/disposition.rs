@@ -1,10 +1,13 @@
-//! What becomes of a delivery, given what the database said about its order.
+//! What becomes of a delivery, given what the database said about its order, and what the broker delays.
 
 use std::time::Duration;
 
 use crate::{
     order::Outcome,
-    topology::{level::Level, route::LONGEST_IN_HAND},
+    topology::{
+        level::Level,
+        route::{LONGEST_IN_HAND, Route},
+    },
 };
 
 /// The first wait for an order that somebody else has locked; it doubles.
@@ -32,16 +35,49 @@ pub enum Disposition {
     },
     /// Publish it again so that it waits on the broker, await the confirm, then ack.
     Delay {
-        /// How long it is to wait, at the most.
-        wait: Duration,
+        /// Where.
+        route: Route,
         /// What the copy says of itself.
         tries: Tries,
+        /// Whether that burns a retry.
+        is_retry: bool,
     },
     /// Publish it to the parking lot, await the confirm, then ack.
     Park {
+        /// For those who count.
+        class: ParkReason,
         /// Why, for the person who looks there.
         reason: String,
     },
+}
+
+/// Why a message is in the parking lot, as a label: the text for people is in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParkReason {
+    /// The body could not be read.
+    Unreadable,
+    /// The database did not know the order, however often it was asked.
+    Unknown,
+    /// The effect failed for this order, however often it was tried.
+    Failed,
+    /// It had to wait, and the broker routed to nothing that delays.
+    NowhereToWait,
+}
+
+impl ParkReason {
+    /// All of them, in the order of `docs/metrics.md`.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait];
+
+    /// The value of the label.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+            Self::NowhereToWait => "nowhere_to_wait",
+        }
+    }
 }
 
 /// How often a delivery was tried before.
@@ -79,94 +115,83 @@ impl Waits<'_> {
     }
 }
 
-/// Decides about a delivery.
+/// Decides about a delivery. `route` says where a message waits on the broker for so long, or for as much of it as it can.
 ///
 /// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
 /// attempt: waiting does not fail.
 #[must_use]
-pub fn decide(outcome: &Outcome, tries: Tries, waits: Waits<'_>) -> Disposition {
-    match outcome {
-        Outcome::Closed { .. } | Outcome::AlreadyFinal => Disposition::Ack,
-        Outcome::NotDue { remaining } if remaining.is_zero() => guard(tries, waits),
-        Outcome::NotDue { remaining } => wait(*remaining, tries, waits),
-        Outcome::Unknown => retry("the database does not know this order", tries, waits),
-        Outcome::Failed { reason, .. } => retry(reason, tries, waits),
-        Outcome::Busy => busy(tries, waits),
-        Outcome::Postponed { .. } => {
-            delay(longest_retry(waits.retry), Tries { guarded: 0, ..tries })
+pub fn decide(
+    outcome: &Outcome,
+    tries: Tries,
+    Waits { retry, hold, lead }: Waits<'_>,
+    route: impl FnOnce(Duration) -> Option<Route>,
+) -> Disposition {
+    let longest = || retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(LONG);
+    let (wait, guarded) = match outcome {
+        Outcome::Closed { .. } | Outcome::AlreadyFinal => return Disposition::Ack,
+        Outcome::Unknown => {
+            let reason = "the database does not know this order";
+            return try_again((ParkReason::Unknown, reason), tries, retry, route);
         }
-    }
-}
-
-fn longest_retry(retry: &[Level]) -> Duration {
-    retry.iter().map(|level| level.ttl().as_duration()).max().unwrap_or(LONG)
-}
-
-/// A short rest is waited for here, so that the order is closed at its deadline.
-fn wait(remaining: Duration, tries: Tries, waits: Waits<'_>) -> Disposition {
-    if remaining <= waits.hold.max(waits.lead) {
-        return Disposition::Hold { wait: remaining };
-    }
-    delay(remaining, Tries { guarded: 0, ..tries })
-}
-
-/// The broker has nothing that delays. A rest that ends soon is waited for here, with a look now and then whether there is
-/// something again. A longer one would outlast the broker's patience with unacked deliveries, and where there is no room
-/// it would stand before what is due: it is parked, and the sweep closes its order.
-#[must_use]
-pub fn nowhere_to_wait(remaining: Duration, hold: Duration) -> Disposition {
-    if hold.is_zero() || remaining > LONGEST_IN_HAND {
-        return Disposition::Park { reason: NOWHERE_TO_WAIT.to_owned() };
-    }
-    Disposition::Hold { wait: remaining.min(LOOK_AGAIN) }
-}
-
-/// Whether a message waits through no fault of its order.
-#[must_use]
-pub const fn is_waiting(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, Some(Outcome::NotDue { .. } | Outcome::Busy | Outcome::Postponed { .. }))
-}
-
-/// Why a message is parked that could have been tried again, with the cause of that.
-#[must_use]
-pub fn without_retry(outcome: Option<&Outcome>) -> String {
-    match outcome {
-        Some(Outcome::Failed { reason, .. }) => format!("{reason}; {NOWHERE_TO_WAIT}"),
-        Some(Outcome::Unknown) | None => {
-            format!("the database does not know this order; {NOWHERE_TO_WAIT}")
+        Outcome::Failed { reason, .. } => {
+            return try_again((ParkReason::Failed, reason), tries, retry, route);
         }
-        _ => NOWHERE_TO_WAIT.to_owned(),
+        // Locks are held for milliseconds as a rule. Without room to wait, about a second on the broker does as well.
+        Outcome::Busy if hold.is_zero() => (LONGEST_BUSY, tries.guarded),
+        Outcome::Busy => {
+            let wait = FIRST_BUSY.saturating_mul(1 << tries.busy.min(10)).min(LONGEST_BUSY);
+            return Disposition::Hold { wait };
+        }
+        // Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
+        Outcome::NotDue { remaining } if remaining.is_zero() => {
+            (nth(retry, tries.guarded).unwrap_or_else(longest), tries.guarded.saturating_add(1))
+        }
+        // A short rest is waited for here, so that the order is closed at its deadline.
+        Outcome::NotDue { remaining } if *remaining <= hold.max(lead) => {
+            return Disposition::Hold { wait: *remaining };
+        }
+        Outcome::NotDue { remaining } => (*remaining, 0),
+        Outcome::Postponed { .. } => (longest(), 0),
+    };
+    let has_room = !hold.is_zero();
+    match route(wait) {
+        Some(route) if has_room && route.is_too_long(wait) => Disposition::Hold { wait },
+        Some(route) => {
+            Disposition::Delay { route, tries: Tries { guarded, ..tries }, is_retry: false }
+        }
+        // It is looked now and then whether there is something again.
+        None if has_room && wait <= LONGEST_IN_HAND => {
+            Disposition::Hold { wait: wait.min(LOOK_AGAIN) }
+        }
+        // A longer rest would outlast the broker's patience with unacked deliveries, and without room it would stand before
+        // what is due: the sweep closes the order.
+        None => park(ParkReason::NowhereToWait, NOWHERE_TO_WAIT.to_owned()),
     }
 }
 
-/// Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
-fn guard(tries: Tries, waits: Waits<'_>) -> Disposition {
-    let next = usize::try_from(tries.guarded).ok().and_then(|guarded| waits.retry.get(guarded));
-    let wait = next.map_or_else(|| longest_retry(waits.retry), |level| level.ttl().as_duration());
-    delay(wait, Tries { guarded: tries.guarded.saturating_add(1), ..tries })
-}
-
-/// Locks are held for milliseconds as a rule. Where there is no room to wait, about a second on the broker does as well.
-fn busy(tries: Tries, waits: Waits<'_>) -> Disposition {
-    if waits.hold.is_zero() {
-        return delay(LONGEST_BUSY, tries);
-    }
-    let wait = FIRST_BUSY.saturating_mul(1 << tries.busy.min(10)).min(LONGEST_BUSY);
-    Disposition::Hold { wait }
-}
-
-fn retry(reason: &str, tries: Tries, waits: Waits<'_>) -> Disposition {
+/// After the last retry it is parked; at once if nothing on the broker delays, since it would find no order the next time either.
+fn try_again(
+    (class, reason): (ParkReason, &str),
+    tries: Tries,
+    retry: &[Level],
+    route: impl FnOnce(Duration) -> Option<Route>,
+) -> Disposition {
     let attempt = tries.attempt;
-    let next = usize::try_from(attempt).ok().and_then(|attempt| waits.retry.get(attempt));
-    match next {
-        Some(level) => {
-            let attempt = attempt.saturating_add(1);
-            delay(level.ttl().as_duration(), Tries { attempt, guarded: 0, ..tries })
-        }
-        None => Disposition::Park { reason: format!("{reason}; given up after {attempt} retries") },
+    let Some(wait) = nth(retry, attempt) else {
+        return park(class, format!("{reason}; given up after {attempt} retries"));
+    };
+    let tries = Tries { attempt: attempt.saturating_add(1), guarded: 0, ..tries };
+    match route(wait) {
+        Some(route) => Disposition::Delay { route, tries, is_retry: true },
+        None => park(ParkReason::NowhereToWait, format!("{reason}; {NOWHERE_TO_WAIT}")),
     }
 }
 
-fn delay(wait: Duration, tries: Tries) -> Disposition {
-    Disposition::Delay { wait, tries }
+fn nth(retry: &[Level], n: u32) -> Option<Duration> {
+    let level = usize::try_from(n).ok().and_then(|n| retry.get(n));
+    level.map(|level| level.ttl().as_duration())
+}
+
+fn park(class: ParkReason, reason: String) -> Disposition {
+    Disposition::Park { class, reason }
 }

@@ -6,11 +6,12 @@ use std::{path::Path, time::Duration};
 use tracing::{debug, error, info, warn};
 
 use super::{
-    labels::{self, ParkReason},
+    labels,
     metrics::{METRICS, number},
     observed,
 };
 use crate::{
+    decisions::disposition::ParkReason,
     order::{FinalStates, OrderId, Outcome},
     text::millis,
     wire::Traces,

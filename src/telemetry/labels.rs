@@ -1,7 +1,7 @@
 //! The values that labels may have: few, and known when the worker starts.
 
 use super::metrics::METRICS;
-use crate::order::Outcome;
+use crate::{decisions::disposition::ParkReason, order::Outcome};
 
 /// `path`: what made an order due, as in `closures.path`.
 pub(super) const PATHS: &[&str] = &["message", "burst", "sweep"];
@@ -47,35 +47,6 @@ pub fn described() -> Vec<(&'static str, String)> {
         ("alert", "the name of an alert in the settings".to_owned()),
         ("result", listed(RESULTS)),
     ]
-}
-
-/// Why a message is in the parking lot, as a label: the text for people is in the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParkReason {
-    /// The body could not be read.
-    Unreadable,
-    /// The database did not know the order, however often it was asked.
-    Unknown,
-    /// The effect failed for this order, however often it was tried.
-    Failed,
-    /// It had to wait, and the broker routed to nothing that delays.
-    NowhereToWait,
-}
-
-impl ParkReason {
-    /// All of them, in the order of `docs/metrics.md`.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait];
-
-    /// The value of the label.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable",
-            Self::Unknown => "unknown",
-            Self::Failed => "failed",
-            Self::NowhereToWait => "nowhere_to_wait",
-        }
-    }
 }
 
 /// The value of `outcome`.

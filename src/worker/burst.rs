@@ -23,7 +23,7 @@ use super::{
     sweep,
 };
 use crate::{
-    decisions::recently_closed::RecentlyClosed,
+    decisions::{batch::Running, recently_closed::RecentlyClosed},
     order::{OrderId, Outcome},
     shutdown::Stop,
     store::{
@@ -39,8 +39,6 @@ use crate::{
 const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
 /// A pass with fewer orders is the last one: as many come by their messages as quickly.
 const FEW: usize = 50;
-/// The messages do not wait for a burst that has closed nothing for this long.
-const WAITED_FOR: Duration = Duration::from_millis(500);
 /// Pause between two attempts to take the lock from a worker whose burst goes on…
 const TRY_AGAIN: Duration = Duration::from_millis(25);
 /// … and for how long: then the messages are asked for. Until then they wait: asking for what the other worker is closing would
@@ -61,24 +59,6 @@ enum Phase {
     Idle(Option<Instant>),
     /// One was asked for, or runs.
     Runs(Running),
-}
-
-/// How far a burst is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Running {
-    /// When it was asked for.
-    asked_for: Instant,
-    /// When it has closed something last; at first when it was asked for.
-    moved: Instant,
-    /// When its last pass began that has ended: what was due then is closed, or left to its message.
-    pub(super) passed: Option<Instant>,
-}
-
-impl Running {
-    /// When it will be waited for no longer, if it closes nothing until then.
-    pub(super) fn given_up_at(self) -> Instant {
-        self.moved + WAITED_FOR
-    }
 }
 
 /// The bursts of one effect, as their task and the consumers of its queues share them.

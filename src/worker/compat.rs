@@ -26,11 +26,11 @@ use super::{
     session::SessionEnd,
 };
 use crate::{
-    decisions::timer_queue::TimerQueue,
+    decisions::{disposition::ParkReason, timer_queue::TimerQueue},
     messaging::{PublishError, large_bodies::MAX_PASSED_BYTES},
     shutdown::Stop,
     store::clock::DatabaseTime,
-    telemetry::{self, Label, labels::ParkReason},
+    telemetry::{self, Label},
     text::{error_chain, millis},
     topology::route::{LONGEST_IN_HAND, Route},
     wire::{Message, x_delay::Delayed},

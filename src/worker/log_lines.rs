@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::telemetry::{self, Label, labels::ParkReason};
+use crate::{
+    decisions::disposition::ParkReason,
+    telemetry::{self, Label},
+};
 
 /// Why a message is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 use overdue::internals::{
     order::{FinalState, Outcome},
     topology::level::{Lead, Level, best_level},
-    topology::route::LONGEST_IN_HAND,
+    topology::route::{LONGEST_IN_HAND, Route},
     worker::{
-        batch::{Batches, Coming, MANY, TOGETHER},
-        disposition::{
-            Disposition, NOWHERE_TO_WAIT, Tries, Waits, decide, is_waiting, nowhere_to_wait,
-            without_retry,
-        },
+        batch::{Batches, Coming, MANY, Running, TOGETHER},
+        disposition::{Disposition, NOWHERE_TO_WAIT, ParkReason, Tries, Waits, decide},
         timer_queue::TimerQueue,
     },
 };
@@ -29,13 +26,54 @@ fn tries(attempt: u32) -> Tries {
     Tries { attempt, ..Tries::default() }
 }
 
-fn delay(text: &str, attempt: u32) -> Disposition {
-    let wait = level(text).ttl().as_duration();
-    Disposition::Delay { wait, tries: tries(attempt) }
+/// Through a place that holds messages for so long.
+fn route(holds: Duration) -> Route {
+    let (exchange, routing_key) = ("orders.again".to_owned(), "30m.unpaid".to_owned());
+    Route { exchange, routing_key, x_delay: None, holds, early: Duration::ZERO, queues: Vec::new() }
 }
 
-fn park(reason: &str) -> Disposition {
-    Disposition::Park { reason: reason.to_owned() }
+/// The broker delays each message for as long as it is to wait.
+fn exactly(wait: Duration) -> Option<Route> {
+    Some(route(wait))
+}
+
+fn nowhere(_: Duration) -> Option<Route> {
+    None
+}
+
+fn put_back(text: &str, tries: Tries) -> Disposition {
+    let route = route(level(text).ttl().as_duration());
+    Disposition::Delay { route, tries, is_retry: false }
+}
+
+fn delay(text: &str, attempt: u32) -> Disposition {
+    put_back(text, tries(attempt))
+}
+
+fn retry_in(text: &str, attempt: u32) -> Disposition {
+    let route = route(level(text).ttl().as_duration());
+    Disposition::Delay { route, tries: tries(attempt), is_retry: true }
+}
+
+fn hold(ms: u64) -> Disposition {
+    Disposition::Hold { wait: Duration::from_millis(ms) }
+}
+
+fn park(class: ParkReason, reason: &str) -> Disposition {
+    Disposition::Park { class, reason: reason.to_owned() }
+}
+
+/// Each outcome but those of orders that are settled.
+fn outcomes() -> [Outcome; 6] {
+    let reason = "a check".to_owned();
+    [
+        Outcome::Busy,
+        Outcome::NotDue { remaining: Duration::ZERO },
+        Outcome::NotDue { remaining: Duration::from_secs(9) },
+        Outcome::Unknown,
+        Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() },
+        Outcome::Postponed { reason },
+    ]
 }
 
 proptest! {
@@ -72,14 +110,15 @@ proptest! {
         let mut waited = Duration::ZERO;
         loop {
             let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
-            match decide(&outcome, tries(attempt), Waits { retry: &[], hold, lead: Duration::ZERO }) {
-                Disposition::Delay { wait, tries: next } => {
-                    prop_assert_eq!(next, tries(attempt), "waiting is no failure");
-                    let level = best_level(&levels, lead, wait).expect("there are levels");
-                    waited += lead.lets_go(level).as_duration();
+            let waits = Waits { retry: &[], hold, lead: Duration::ZERO };
+            let best = |wait| Some(route(lead.lets_go(best_level(&levels, lead, wait)?).as_duration()));
+            match decide(&outcome, tries(attempt), waits, best) {
+                Disposition::Delay { route, tries: next, is_retry } => {
+                    prop_assert_eq!((next, is_retry), (tries(attempt), false), "waiting is no failure");
+                    waited += route.holds;
                 }
                 Disposition::Hold { wait } => {
-                    prop_assert!(wait <= hold);
+                    prop_assert!(!hold.is_zero() && wait <= LONGEST_IN_HAND);
                     waited += wait;
                     prop_assert_eq!(waited, deadline, "what is held is closed at its deadline");
                 }
@@ -103,13 +142,13 @@ proptest! {
             if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
         let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
         for (attempt, level) in (0_u32..).zip(&retry) {
-            let expected = delay(level.name(), attempt + 1);
-            prop_assert_eq!(decide(&outcome, tries(attempt), given), expected);
+            let expected = retry_in(level.name(), attempt + 1);
+            prop_assert_eq!(decide(&outcome, tries(attempt), given, exactly), expected);
         }
         let last = u32::try_from(retry.len())?;
         for attempt in [last, last + 1, u32::MAX] {
-            let parked = matches!(decide(&outcome, tries(attempt), given), Disposition::Park { .. });
-            prop_assert!(parked, "attempt {} of {}", attempt, last);
+            let decided = decide(&outcome, tries(attempt), given, exactly);
+            prop_assert!(matches!(decided, Disposition::Park { .. }), "attempt {} of {}", attempt, last);
         }
     }
 }
@@ -132,7 +171,7 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 #[test]
 fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     let (first, age) = (Instant::now(), Duration::from_millis(20));
-    let batches = |closing, in_burst| Batches { closing, at_once: 2, age, in_burst };
+    let batches = |closing, in_burst| Batches { closing, at_once: 2, age, in_burst, burst: None };
     let at = |closing, is_full| batches(closing, false).next(first, is_full);
     assert_eq!(at(0, false), Some(first));
     assert_eq!(at(0, true), Some(first));
@@ -141,6 +180,27 @@ fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     assert_eq!([at(2, false), at(2, true)], [None, None], "one of them has to end before");
     let in_burst = |is_full| batches(0, true).next(first, is_full);
     assert_eq!([in_burst(false), in_burst(true)], [Some(first + age), Some(first)]);
+}
+
+/// It is closed when a pass has ended that began when it was due, or later; or else when the burst closes nothing any more.
+#[test]
+fn a_batch_waits_for_a_burst_that_may_close_it() {
+    let (first, ms) = (Instant::now(), Duration::from_millis);
+    let batches = |closing, passed| {
+        let burst = Running { asked_for: first, moved: first + ms(100), passed };
+        Batches { closing, at_once: 2, age: ms(20), in_burst: true, burst: Some(burst) }
+    };
+    let given_up = batches(0, None).burst.expect("it is there").given_up_at();
+    let at = |passed| [false, true].map(|is_full| batches(1, passed).next(first, is_full));
+    assert!(given_up > first + ms(100));
+    assert_eq!(at(None), [Some(given_up); 2], "no pass has ended");
+    assert_eq!(at(first.checked_sub(ms(1))), [Some(given_up); 2], "it was not due then");
+    for passed in [first, first + ms(1)] {
+        assert_eq!(at(Some(passed)), [Some(first + ms(20)), Some(first)]);
+    }
+    assert_eq!(batches(2, None).next(first, true), None, "one of them has to end before");
+    let late = given_up + ms(1);
+    assert_eq!(batches(1, None).next(late, true), Some(late), "nothing is closed before it is due");
 }
 
 /// A broker that is busy hands on a few messages at a time.
@@ -178,16 +238,38 @@ fn what_has_been_in_hand_for_long_goes_by_a_level() {
         let hold = Duration::from_mins(5);
         Waits { retry: &retry, hold, lead: hold }.after(in_hand)
     };
-    let busy = |in_hand| decide(&Outcome::Busy, tries(0), waits(in_hand));
-    let early = |in_hand| {
-        decide(&Outcome::NotDue { remaining: Duration::from_secs(9) }, tries(0), waits(in_hand))
-    };
+    let busy = |in_hand| decide(&Outcome::Busy, tries(0), waits(in_hand), exactly);
+    let rest = Outcome::NotDue { remaining: Duration::from_secs(9) };
+    let early = |in_hand| decide(&rest, tries(0), waits(in_hand), exactly);
     let long = LONGEST_IN_HAND;
     let soon = long.saturating_sub(Duration::from_millis(1));
     assert!(matches!(busy(soon), Disposition::Hold { .. }));
     assert!(matches!(early(soon), Disposition::Hold { .. }));
     assert!(matches!(busy(long), Disposition::Delay { .. }));
     assert!(matches!(early(long), Disposition::Delay { .. }));
+}
+
+/// A level that holds it for longer would make it late; a retry has no instant that it could miss.
+#[test]
+fn what_a_level_holds_for_too_long_is_held_where_there_is_room() {
+    let retry = levels(&["5s"]);
+    let too_long = |wait: Duration| Some(route(wait * 2));
+    for outcome in outcomes() {
+        let at = |hold_ms| {
+            let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
+            decide(&outcome, tries(0), Waits { retry: &retry, hold, lead }, too_long)
+        };
+        assert!(matches!(at(0), Disposition::Delay { .. }), "{outcome:?}");
+        let is_retry = matches!(outcome, Outcome::Unknown | Outcome::Failed { .. });
+        assert_eq!(matches!(at(1), Disposition::Delay { .. }), is_retry, "{outcome:?}");
+    }
+    let rest = |remaining| {
+        let waits = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
+        decide(&Outcome::NotDue { remaining }, tries(0), waits, too_long)
+    };
+    assert_eq!(rest(LONGEST_IN_HAND), Disposition::Hold { wait: LONGEST_IN_HAND });
+    let longer = LONGEST_IN_HAND + Duration::from_millis(1);
+    assert!(matches!(rest(longer), Disposition::Delay { route, .. } if route.holds == longer * 2));
 }
 
 #[test]
@@ -212,22 +294,29 @@ fn each_outcome_has_its_disposition() {
         (Outcome::AlreadyFinal, 7, Disposition::Ack),
         (waits(59), 1, delay("59s", 1)),
         (waits(13 * 86_400), 9, delay("13d", 9)),
-        (Outcome::Unknown, 0, delay("5s", 1)),
-        (Outcome::Unknown, 1, delay("1m", 2)),
+        (Outcome::Unknown, 0, retry_in("5s", 1)),
+        (Outcome::Unknown, 1, retry_in("1m", 2)),
         (
             Outcome::Unknown,
             2,
-            park("the database does not know this order; given up after 2 retries"),
+            park(
+                ParkReason::Unknown,
+                "the database does not know this order; given up after 2 retries",
+            ),
         ),
         (Outcome::Busy, 2, delay("1s", 2)),
         (postponed.clone(), 0, delay("1m", 0)),
         (postponed, 9, delay("1m", 9)),
-        (failed.clone(), 0, delay("5s", 1)),
-        (failed, 2, park("violates check \"available\"; given up after 2 retries")),
+        (failed.clone(), 0, retry_in("5s", 1)),
+        (
+            failed,
+            2,
+            park(ParkReason::Failed, "violates check \"available\"; given up after 2 retries"),
+        ),
     ];
     for (outcome, attempt, expected) in table {
         let waits = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
-        let decided = decide(&outcome, tries(attempt), waits);
+        let decided = decide(&outcome, tries(attempt), waits, exactly);
         assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
     }
 }
@@ -237,16 +326,13 @@ fn each_outcome_has_its_disposition() {
 fn an_order_that_is_not_guarded_any_more_begins_again_with_the_shortest_wait() {
     let retry = levels(&["5s", "1m"]);
     let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
-    let reason = "a check".to_owned();
-    for (outcome, guarded) in [
-        (Outcome::Busy, 3),
-        (Outcome::NotDue { remaining: Duration::ZERO }, 4),
-        (Outcome::NotDue { remaining: Duration::from_secs(9) }, 0),
-        (Outcome::Unknown, 0),
-        (Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() }, 0),
-        (Outcome::Postponed { reason }, 0),
-    ] {
-        let decided = decide(&outcome, Tries { guarded: 3, ..tries(0) }, given);
+    for outcome in outcomes() {
+        let guarded = match outcome {
+            Outcome::Busy => 3,
+            Outcome::NotDue { remaining } if remaining.is_zero() => 4,
+            _ => 0,
+        };
+        let decided = decide(&outcome, Tries { guarded: 3, ..tries(0) }, given, exactly);
         let Disposition::Delay { tries: next, .. } = decided else { panic!("{decided:?}") };
         assert_eq!(next.guarded, guarded, "{outcome:?}");
     }
@@ -258,45 +344,48 @@ fn an_order_that_is_not_guarded_any_more_begins_again_with_the_shortest_wait() {
 fn what_is_early_by_the_lead_is_held_even_where_there_is_no_room() {
     let lead = Duration::from_millis(500);
     let full = Waits { retry: &[], hold: Duration::ZERO, lead };
-    let early = |ms| Outcome::NotDue { remaining: Duration::from_millis(ms) };
-    assert_eq!(
-        decide(&early(500), tries(0), full),
-        Disposition::Hold { wait: Duration::from_millis(500) }
-    );
-    assert_eq!(decide(&early(501), tries(0), full), delay("501ms", 0));
+    let early = |ms| {
+        decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(0), full, exactly)
+    };
+    assert_eq!(early(500), hold(500));
+    assert_eq!(early(501), delay("501ms", 0));
     // A lock says nothing about the lead.
-    assert_eq!(decide(&Outcome::Busy, tries(0), full), delay("1s", 0));
+    assert_eq!(decide(&Outcome::Busy, tries(0), full, exactly), delay("1s", 0));
 }
 
-/// The broker has nothing that delays: a short rest is held where there is room, everything else says why it is parked.
+/// The broker has nothing that delays: what waits is held for as long as the broker bears it, with a look now and then.
 #[test]
-fn without_a_route_a_short_rest_is_held_and_everything_else_is_parked() {
-    let (room, none) = (Duration::from_secs(2), Duration::ZERO);
-    let hold = |ms| Disposition::Hold { wait: Duration::from_millis(ms) };
-    let parks = |minutes, hold| {
-        matches!(nowhere_to_wait(Duration::from_mins(minutes), hold), Disposition::Park { .. })
+fn without_a_route_a_short_rest_is_held_and_a_longer_one_is_parked() {
+    let rest = |remaining, hold_ms| {
+        let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
+        decide(&Outcome::NotDue { remaining }, tries(0), Waits { retry: &[], hold, lead }, nowhere)
     };
-    assert_eq!(nowhere_to_wait(Duration::from_mins(10), room), hold(5_000));
-    assert_eq!(nowhere_to_wait(Duration::from_secs(1), room), hold(1_000));
-    assert!(parks(11, room) && parks(1, none));
+    let parked = park(ParkReason::NowhereToWait, NOWHERE_TO_WAIT);
+    assert_eq!(rest(LONGEST_IN_HAND, 1), hold(5_000));
+    assert_eq!(rest(Duration::from_millis(800), 1), hold(800));
+    assert_eq!(rest(LONGEST_IN_HAND + Duration::from_millis(1), 1), parked);
+    assert_eq!(rest(Duration::from_millis(800), 0), parked);
 }
 
 /// What waits for its deadline, a lock or a better time can be held; what is tried again is parked with its cause.
 #[test]
 fn what_cannot_be_tried_again_is_parked_with_its_cause() {
-    let reason = "a check".to_owned();
-    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() };
-    let not_known = "the database does not know this order; ";
-    for (outcome, waits, cause) in [
-        (Some(Outcome::NotDue { remaining: Duration::ZERO }), true, ""),
-        (Some(Outcome::Busy), true, ""),
-        (Some(Outcome::Postponed { reason }), true, ""),
-        (Some(failed), false, "a check; "),
-        (Some(Outcome::Unknown), false, not_known),
-        (None, false, not_known),
-    ] {
-        assert_eq!(is_waiting(outcome.as_ref()), waits, "{outcome:?}");
-        assert_eq!(without_retry(outcome.as_ref()), format!("{cause}{NOWHERE_TO_WAIT}"));
+    let retry = levels(&["5s"]);
+    for outcome in outcomes() {
+        let at = |hold_ms| {
+            let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
+            decide(&outcome, tries(0), Waits { retry: &retry, hold, lead }, nowhere)
+        };
+        let cause = match &outcome {
+            Outcome::Failed { .. } => Some("a check; "),
+            Outcome::Unknown => Some("the database does not know this order; "),
+            _ => None,
+        };
+        let reason = format!("{}{NOWHERE_TO_WAIT}", cause.unwrap_or_default());
+        let parked = park(ParkReason::NowhereToWait, &reason);
+        assert_eq!(at(0), parked, "{outcome:?}");
+        let is_held = matches!(at(1), Disposition::Hold { .. });
+        assert!(if cause.is_some() { at(1) == parked } else { is_held }, "{outcome:?}");
     }
 }
 
@@ -308,33 +397,29 @@ fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked
     let given = Waits { retry: &retry, hold: Duration::from_secs(2), lead: Duration::ZERO };
     let mut now = tries(1);
     for expected in ["5s", "1m", "1m", "1m"] {
-        let Disposition::Delay { wait, tries: next } = decide(&guarded, now, given) else {
-            panic!("it is put back");
-        };
-        assert_eq!(wait, level(expected).ttl().as_duration());
-        assert_eq!(next, Tries { guarded: now.guarded + 1, ..now });
+        let next = Tries { guarded: now.guarded + 1, ..now };
+        assert_eq!(decide(&guarded, now, given, exactly), put_back(expected, next));
         now = next;
     }
     let forged = Tries { guarded: u32::MAX, ..tries(9) };
-    assert!(
-        matches!(decide(&guarded, forged, given), Disposition::Delay { wait, .. } if wait == Duration::from_mins(1))
-    );
+    assert_eq!(decide(&guarded, forged, given, exactly), put_back("1m", forged));
 
     let without_retry = Waits { retry: &[], ..given };
-    let first = decide(&guarded, tries(0), without_retry);
-    assert!(matches!(first, Disposition::Delay { wait, .. } if wait == Duration::from_mins(1)));
+    let once = Tries { guarded: 1, ..tries(0) };
+    assert_eq!(decide(&guarded, tries(0), without_retry, exactly), put_back("1m", once));
     // A deadline that was extended is no guard.
     let extended = Outcome::NotDue { remaining: Duration::from_secs(90) };
-    assert_eq!(decide(&extended, now, given), delay("90s", 1));
+    assert_eq!(decide(&extended, now, given, exactly), delay("90s", 1));
 }
 
 #[test]
 fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
     let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
-    let rest =
-        |ms| decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given);
+    let rest = |ms| {
+        decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given, exactly)
+    };
     for ms in [1, 100, 2_000] {
-        assert_eq!(rest(ms), Disposition::Hold { wait: Duration::from_millis(ms) });
+        assert_eq!(rest(ms), hold(ms));
     }
     assert_eq!(rest(2_001), delay("2001ms", 4));
 }
@@ -344,14 +429,14 @@ fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
 fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
     let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
     let waits: Vec<u128> = (0..9)
-        .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given) {
+        .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given, exactly) {
             Disposition::Hold { wait } => wait.as_millis(),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
     let full = Waits { hold: Duration::ZERO, ..given };
-    assert_eq!(decide(&Outcome::Busy, tries(1), full), delay("1s", 1));
+    assert_eq!(decide(&Outcome::Busy, tries(1), full, exactly), delay("1s", 1));
 }
 
 /// The database's clock was set forward.

@@ -1,12 +1,12 @@
 //! A delivery and what was read in it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{
-    decisions::disposition::{Disposition, Tries, Waits, decide},
+    decisions::disposition::{Disposition, ParkReason, Tries, Waits, decide},
     order::{OrderId, Outcome},
     store::clock::DatabaseTime,
-    telemetry::{Label, labels::ParkReason},
+    telemetry::Label,
     topology::route::Route,
     wire::{DueNotice, Received, Trace, Unreadable, headers},
     worker::{
@@ -25,10 +25,8 @@ pub(super) struct Delivery {
     notice: Result<DueNotice, Unreadable>,
     /// A message of `overdue verify --probe`: it is about no order.
     is_canary: bool,
-    /// How often it was tried before this delivery.
-    tries: Tries,
-    /// Times in a row that its order was locked by somebody else.
-    pub(super) busy: u32,
+    /// How often it was tried before this delivery, and found locked since.
+    pub(super) tries: Tries,
     /// When it was found locked first, and last, without another answer between.
     pub(super) locked: Option<(Instant, Instant)>,
     /// Times that it had a turn to wait for what is locked.
@@ -53,18 +51,16 @@ impl Delivery {
         };
         // Thousands are held at once, and in memory the broker's headers are many times the rest.
         let received = received.without_needless_headers();
-        let (busy, locked, refused, received_at) = (0, None, 0, Instant::now());
         Self {
             received,
             receipt,
             notice,
             is_canary,
             tries,
-            busy,
-            locked,
+            locked: None,
             turns: 0,
-            refused,
-            received_at,
+            refused: 0,
+            received_at: Instant::now(),
             _trace: trace,
         }
     }
@@ -102,26 +98,20 @@ impl Delivery {
         Label { order, trace_id: self.trace().map(|trace| trace.trace_id().to_owned()) }
     }
 
-    /// `None` as outcome is a body that could not be read.
-    pub(super) fn disposition(&self, outcome: Option<&Outcome>, waits: Waits<'_>) -> Disposition {
-        if self.is_canary {
-            return Disposition::Ack;
-        }
-        let tries = Tries { busy: self.busy, ..self.tries };
-        match (&self.notice, outcome) {
-            (Err(unreadable), _) => Disposition::Park { reason: unreadable.to_string() },
-            (Ok(_), Some(outcome)) => decide(outcome, tries, waits),
-            (Ok(_), None) => decide(&Outcome::Unknown, tries, waits),
-        }
-    }
-
-    /// Why it is given up.
-    pub(super) fn class(&self, outcome: Option<&Outcome>) -> ParkReason {
-        match outcome {
-            _ if self.order_id().is_none() => ParkReason::Unreadable,
-            Some(Outcome::Failed { .. }) => ParkReason::Failed,
-            Some(Outcome::Unknown) | None => ParkReason::Unknown,
-            Some(_) => ParkReason::NowhereToWait,
+    /// `None` as outcome is a body that could not be read, or a canary.
+    pub(super) fn disposition(
+        &self,
+        outcome: Option<&Outcome>,
+        waits: Waits<'_>,
+        route: impl FnOnce(Duration) -> Option<Route>,
+    ) -> Disposition {
+        match &self.notice {
+            _ if self.is_canary => Disposition::Ack,
+            Err(unreadable) => {
+                let (class, reason) = (ParkReason::Unreadable, unreadable.to_string());
+                Disposition::Park { class, reason }
+            }
+            Ok(_) => decide(outcome.unwrap_or(&Outcome::Unknown), self.tries, waits, route),
         }
     }
 }
@@ -134,10 +124,8 @@ pub(super) struct Copied {
 
 /// What a copy is for.
 pub(super) enum Purpose {
-    /// It waits there: for its deadline, or for what guards it.
-    Wait(Route),
-    /// It waits there for a retry.
-    Retry(Route),
+    /// It waits there: for its deadline, for what guards it, or for a retry.
+    Delay { route: Route, is_retry: bool },
     /// The parking lot, and why.
     Park(Why),
 }
@@ -146,7 +134,7 @@ impl Purpose {
     /// Where it goes: what does not answer there holds up nothing that goes elsewhere.
     pub(super) fn place(&self) -> &str {
         match self {
-            Self::Wait(route) | Self::Retry(route) => route.place(),
+            Self::Delay { route, .. } => route.place(),
             Self::Park(_) => "the parking lot",
         }
     }

@@ -24,17 +24,15 @@ use super::{
     inlet::{Delivered, Inlet},
     log::Log,
     outage::Outage,
-    waiting::{InFlight, Waiting},
+    waiting::Waiting,
 };
 use crate::{
-    decisions::disposition::{
-        Disposition, Tries, Waits, is_waiting, nowhere_to_wait, without_retry,
-    },
+    decisions::disposition::{Disposition, Waits},
     messaging::PublishError,
     order::Outcome,
     shutdown::Stop,
     store::{FailureKind, StoreError},
-    telemetry::{self, labels::ParkReason},
+    telemetry,
     text::error_chain,
     wire::Message,
     worker::{
@@ -188,23 +186,17 @@ impl Desk {
 
     /// When the next batch is to be closed.
     fn next_batch(&self) -> Option<Instant> {
-        let at = self.waiting.next_batch(self.in_flight(), Instant::now())?;
+        let batches = (self.at_database.batches(), self.batches_at_once());
+        let at = self.waiting.next_batch(batches, self.inlet.is_narrow(), Instant::now())?;
         Some(self.outage.until().map_or(at, |until| at.max(until)))
-    }
-
-    fn in_flight(&self) -> InFlight {
-        InFlight {
-            batches: self.at_database.batches(),
-            at_once: self.batches_at_once(),
-            alone: self.inlet.is_narrow(),
-        }
     }
 
     /// Closes what is due in a task of its own, so that several batches are on their way while this loop receives.
     fn close_batch(&mut self) {
         let now = Instant::now();
         let mut batch = Vec::new();
-        for mut delivery in self.waiting.take_batch(self.in_flight(), now) {
+        let (closing, alone) = (self.at_database.batches(), self.inlet.is_narrow());
+        for mut delivery in self.waiting.take(closing, alone, now) {
             if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
@@ -275,27 +267,28 @@ impl Desk {
         if let Some(outcome) = outcome {
             self.log.answered(&delivery, outcome);
         }
+        let ConsumerContext { worker, timeout, levels, .. } = &*self.context;
         let waits = self.waits().after(now.saturating_duration_since(delivery.received_at));
-        let hold = waits.hold;
-        match delivery.disposition(outcome, waits) {
+        let route = |wait| levels.wait(&worker.topology, timeout, wait, now).ok();
+        match delivery.disposition(outcome, waits, route) {
             Disposition::Ack => self.inlet.ack(delivery.receipt),
             Disposition::Hold { wait } => {
-                if delivery.busy == 0 {
+                if delivery.tries.busy == 0 {
                     self.count_held();
                 }
                 let is_locked = outcome == Some(&Outcome::Busy);
-                delivery.busy = delivery.busy.saturating_add(u32::from(is_locked));
+                delivery.tries.busy = delivery.tries.busy.saturating_add(u32::from(is_locked));
                 let since = delivery.locked.map_or(now, |(first, _)| first);
                 delivery.locked = is_locked.then_some((since, now));
                 self.wait(delivery, now + wait.max(SHORTEST_WAIT));
             }
-            Disposition::Delay { wait, tries } => {
-                self.delay(delivery, outcome, (wait, hold), tries, now);
+            Disposition::Delay { route, tries, is_retry } => {
+                let (label, attempt) = (delivery.label(), tries.attempt);
+                telemetry::delayed(&label, &route.routing_key, route.holds, attempt);
+                let message = delivery.received.put_back(route.clone(), attempt, tries.guarded);
+                self.copy(delivery, Purpose::Delay { route, is_retry }, message);
             }
-            Disposition::Park { reason } => {
-                let class = delivery.class(outcome);
-                self.park(delivery, Why { class, text: reason });
-            }
+            Disposition::Park { class, reason } => self.park(delivery, Why { class, text: reason }),
         }
     }
 
@@ -313,45 +306,6 @@ impl Desk {
 
     fn count_held(&self) {
         self.context.worker.counters.held(&self.context.timeout.name);
-    }
-
-    /// Puts a message back to where it waits; or keeps it, or parks it, if nothing there holds it as long as it should.
-    fn delay(
-        &mut self,
-        delivery: Delivery,
-        outcome: Option<&Outcome>,
-        (wait, hold): (Duration, Duration),
-        tries: Tries,
-        now: Instant,
-    ) {
-        let ConsumerContext { worker, timeout, levels, .. } = &*self.context;
-        let is_waiting = is_waiting(outcome);
-        let kept_for = match levels.wait(&worker.topology, timeout, wait, now) {
-            Ok(route) if route.is_too_long(wait) && is_waiting && !hold.is_zero() => wait,
-            Ok(route) => {
-                telemetry::delayed(
-                    &delivery.label(),
-                    &route.routing_key,
-                    route.holds,
-                    tries.attempt,
-                );
-                let message =
-                    delivery.received.put_back(route.clone(), tries.attempt, tries.guarded);
-                let purpose = if is_waiting { Purpose::Wait(route) } else { Purpose::Retry(route) };
-                return self.copy(delivery, purpose, message);
-            }
-            Err(_) => match nowhere_to_wait(wait, hold) {
-                Disposition::Hold { wait } if is_waiting => wait,
-                // What would be tried again is parked with its cause: it would find no order the next time either.
-                _ => {
-                    let why =
-                        Why { class: ParkReason::NowhereToWait, text: without_retry(outcome) };
-                    return self.park(delivery, why);
-                }
-            },
-        };
-        self.count_held();
-        self.wait(delivery, now + kept_for.max(SHORTEST_WAIT));
     }
 
     /// The broker parks the original itself, without a reason, if its body was too large to be kept.
@@ -385,7 +339,7 @@ impl Desk {
             Heard::Silence(failure) => self.copies_failed(&failure, now),
             Heard::GivenUp(copy) => self.inlet.give_back(copy.delivery.receipt),
             Heard::Failed(
-                Copied { delivery, purpose: Purpose::Wait(route) | Purpose::Retry(route) },
+                Copied { delivery, purpose: Purpose::Delay { route, .. } },
                 PublishError::Returned { .. },
             ) => {
                 self.context.levels.returned(&route, now);
@@ -404,8 +358,8 @@ impl Desk {
     fn put_back(&mut self, Copied { delivery, purpose }: Copied) {
         let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
         match purpose {
-            Purpose::Wait(_) => counters.put_back(timeout),
-            Purpose::Retry(_) => counters.retried(timeout),
+            Purpose::Delay { is_retry: false, .. } => counters.put_back(timeout),
+            Purpose::Delay { is_retry: true, .. } => counters.retried(timeout),
             Purpose::Park(why) => self.parked(&delivery, why),
         }
         self.inlet.ack(delivery.receipt);

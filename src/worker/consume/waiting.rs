@@ -9,11 +9,11 @@ use std::{
 use super::delivery::Delivery;
 use crate::{
     decisions::{
-        batch::{Batches, Coming, MANY},
+        batch::{Batches, Coming, MANY, Running},
         timer_queue::TimerQueue,
     },
     worker::{
-        burst::{Burst, Changes, Running},
+        burst::{Burst, Changes},
         context::{ConsumerContext, Worker},
     },
 };
@@ -28,16 +28,6 @@ pub(super) struct Waiting {
     changes: Changes,
     /// By how much the database's clock was set forward before what waits was added.
     set_forward: Duration,
-}
-
-/// What is at the database, and how it is closed.
-#[derive(Clone, Copy)]
-pub(super) struct InFlight {
-    pub(super) batches: usize,
-    /// At most.
-    pub(super) at_once: usize,
-    /// What may have killed workers is closed alone, and waits for no burst.
-    pub(super) alone: bool,
 }
 
 impl Waiting {
@@ -90,37 +80,41 @@ impl Waiting {
         self.queue.are_due(self.worker.settings.batch_size, now)
     }
 
+    /// What may have killed workers is closed alone, and waits for none.
     fn awaited_burst(&self, alone: bool, now: Instant) -> Option<Running> {
         self.burst.awaited(now).filter(|_| !alone)
     }
 
-    /// When the next batch is to be closed.
-    pub(super) fn next_batch(&self, in_flight: InFlight, now: Instant) -> Option<Instant> {
+    /// When the next batch is to be closed, where so many are at the database, and may be at most.
+    pub(super) fn next_batch(
+        &self,
+        (closing, at_once): (usize, usize),
+        alone: bool,
+        now: Instant,
+    ) -> Option<Instant> {
         let first = self.queue.next()?;
         let batches = Batches {
-            closing: in_flight.batches,
-            at_once: in_flight.at_once,
+            closing,
+            at_once,
             age: self.worker.settings.batch_age.as_duration(),
             in_burst: self.coming.in_burst(now),
+            burst: self.awaited_burst(alone, now),
         };
-        let at = batches.next(first, first <= now && self.has_batch(now))?;
-        let burst = self.awaited_burst(in_flight.alone, now);
-        let burst = burst.filter(|burst| burst.passed < Some(first));
-        Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))
+        batches.next(first, first <= now && self.has_batch(now))
     }
 
     /// Takes a batch of what is due.
     ///
     /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
     /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
-    pub(super) fn take_batch(&mut self, in_flight: InFlight, now: Instant) -> Vec<Delivery> {
+    pub(super) fn take(&mut self, closing: usize, alone: bool, now: Instant) -> Vec<Delivery> {
         let size = self.worker.settings.batch_size;
         // With the batches that are being closed they are so many.
-        let many = MANY.div_ceil(in_flight.batches + 1).max(size).min(MANY);
-        if !in_flight.alone && self.queue.are_due(many, now) {
+        let many = MANY.div_ceil(closing + 1).max(size).min(MANY);
+        if !alone && self.queue.are_due(many, now) {
             self.burst.want(now);
         }
-        let burst = self.awaited_burst(in_flight.alone, now);
+        let burst = self.awaited_burst(alone, now);
         let until = burst.map_or(Some(now), |burst| burst.passed);
         until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
     }
