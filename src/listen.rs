@@ -6,7 +6,15 @@
 pub(crate) mod ask;
 
 use std::{
-    collections::VecDeque, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration,
+    collections::VecDeque,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use http_body_util::Full;
@@ -20,9 +28,9 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::AbortHandle,
     time::timeout,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::telemetry;
 
@@ -67,22 +75,35 @@ pub(crate) async fn serve(
 ) {
     let listener = bind(address).await;
     let page = Arc::new(page);
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    // An answer takes no time, so the oldest has not asked: it makes way for a probe.
+    let begin = |stream, _is_known| {
+        let page = Arc::clone(&page);
+        async move { answer(stream, request, &*page).await }
+    };
+    accept(listener, CONNECTIONS, begin).await;
+}
+
+/// Answers on at most `most` connections at the same time, until it is dropped, and they with it. The oldest makes way for a new one:
+/// of those whose answer has not set its flag, where there are any.
+pub(crate) async fn accept<A: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    most: usize,
+    answer: impl Fn(TcpStream, Arc<AtomicBool>) -> A,
+) {
+    let mut open: VecDeque<(AbortOnDropHandle<()>, Arc<AtomicBool>)> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
-        // An answer takes no time, so the oldest has not asked: it makes way for a probe.
-        if open.len() == CONNECTIONS
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
+        open.retain(|(answering, _)| !answering.is_finished());
+        if open.len() >= most {
+            let oldest = open.iter().position(|(_, is_known)| !is_known.load(Ordering::Relaxed));
+            open.remove(oldest.unwrap_or(0));
         }
-        let page = Arc::clone(&page);
-        let answering = tokio::spawn(async move { answer(stream, request, &*page).await });
-        open.push_back(answering.abort_handle());
+        let is_known = Arc::new(AtomicBool::new(false));
+        let answering = tokio::spawn(answer(stream, Arc::clone(&is_known)));
+        open.push_back((AbortOnDropHandle::new(answering), is_known));
     }
 }
 

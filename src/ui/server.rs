@@ -1,13 +1,9 @@
 //! The server: its routes, and the bounds within which it answers.
 
 use std::{
-    collections::VecDeque,
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -24,10 +20,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::AbortHandle,
-};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{
     access::{Access, Entry},
@@ -41,7 +34,10 @@ use super::{
     pauses,
     trend::Trends,
 };
-use crate::{config::Settings, oncall::services::Services, shutdown::Stop, topology::Topology};
+use crate::{
+    config::Settings, listen::accept, oncall::services::Services, shutdown::Stop,
+    topology::Topology,
+};
 
 /// Connections at the same time. A browser has six, and one more for each window that is live.
 const CONNECTIONS: usize = 128;
@@ -49,8 +45,6 @@ const CONNECTIONS: usize = 128;
 const HEADERS: Duration = Duration::from_secs(20);
 /// Cookies of other programs on this host come along.
 const HEADER_BYTES: usize = 32 * 1024;
-/// After a failed accept, e.g. without a free file descriptor.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What all pages share.
 pub(crate) struct Ui {
@@ -166,12 +160,6 @@ pub(crate) struct Bound {
     address: SocketAddr,
 }
 
-/// A connection that is open.
-struct Open {
-    task: AbortHandle,
-    is_known: Arc<AtomicBool>,
-}
-
 impl Bound {
     /// Takes the port.
     pub(crate) async fn to(address: SocketAddr) -> io::Result<Self> {
@@ -187,47 +175,21 @@ impl Bound {
     /// Answers until a stop is requested.
     pub(crate) async fn serve(self, ui: Arc<Ui>, stop: &Stop) {
         let routes = routes(&ui);
-        let mut open: VecDeque<Open> = VecDeque::new();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = stop.requested() => break,
-                accepted = self.listener.accept() => accepted,
-            };
-            let Ok((stream, _)) = accepted else {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            };
-            open.retain(|connection| !connection.task.is_finished());
-            make_room(&mut open);
-            let Ok(at) = stream.local_addr() else { continue };
-            let is_known = Arc::new(AtomicBool::new(false));
-            let connection = Connection { at, is_known: Arc::clone(&is_known) };
-            let task = tokio::spawn(answer(stream, routes.clone(), connection)).abort_handle();
-            open.push_back(Open { task, is_known });
-        }
-        for connection in open {
-            connection.task.abort();
+        // Those who have not shown a session make way for a new one.
+        let begin = |stream, is_known| answer(stream, routes.clone(), is_known);
+        tokio::select! {
+            biased;
+            () = stop.requested() => {}
+            () = accept(self.listener, CONNECTIONS, begin) => {}
         }
         ui.jobs.finish().await;
     }
 }
 
-/// Those who have not shown a session make way for a new one, oldest first.
-fn make_room(open: &mut VecDeque<Open>) {
-    if open.len() < CONNECTIONS {
-        return;
-    }
-    let is_known = |connection: &Open| connection.is_known.load(Ordering::Relaxed);
-    let oldest = open.iter().position(|connection| !is_known(connection)).unwrap_or(0);
-    if let Some(oldest) = open.remove(oldest) {
-        oldest.task.abort();
-    }
-}
-
 /// What goes wrong on a connection concerns the one at its other end.
-async fn answer(stream: TcpStream, routes: Router, connection: Connection) {
-    let routes = routes.layer(axum::Extension(connection));
+async fn answer(stream: TcpStream, routes: Router, is_known: Arc<AtomicBool>) {
+    let Ok(at) = stream.local_addr() else { return };
+    let routes = routes.layer(axum::Extension(Connection { at, is_known }));
     let service = TowerToHyperService::new(routes);
     // Nobody waits for the next bytes: an event is a packet.
     let _slower = stream.set_nodelay(true);
