@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::types::ToSql;
 
 use crate::{
     order::{OrderId, OrderIdError},
@@ -19,7 +19,7 @@ use crate::{
 /// Units of each SKU before the first order.
 pub(crate) const STOCK: i64 = 1_000_000_000;
 
-const PAY: Statement = Statement { name: "pay", sql: include_str!("../sql/pay.sql") };
+const PAY: &str = include_str!("../sql/pay.sql");
 /// Attempts at a payment that only conflicted with another transaction.
 const PAY_ATTEMPTS: u32 = 3;
 
@@ -59,12 +59,6 @@ pub(crate) struct OrderService {
     run: RunId,
 }
 
-/// How errors call a statement, and its SQL.
-struct Statement {
-    name: &'static str,
-    sql: &'static str,
-}
-
 /// How far a run is.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
@@ -84,27 +78,23 @@ impl OrderService {
     /// If it fails, nothing was created.
     pub(crate) async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../sql/service_tables.sql");
-        let client = store.client().await?;
-        let row = store.named("service_tables", client.query_one(SQL, &[]).await)?;
-        if row.get(0) { Ok(()) } else { store.init(search_path, true).await }
+        let are_there = store.one("service_tables", SQL, &[]).await?.get(0);
+        if are_there { Ok(()) } else { store.init(search_path, true).await }
     }
 
     /// Opens `connections` and prepares payments on each: no payment waits for that.
     pub(crate) async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
         let clients = try_join_all((0..connections).map(|_| self.store.client())).await?;
         for client in &clients {
-            self.store.named(PAY.name, client.prepare_cached(PAY.sql).await)?;
+            self.store.named("pay", client.prepare_cached(PAY).await)?;
         }
         Ok(())
     }
 
     /// Adds the SKUs of the run, [`STOCK`] units each. If it fails, nothing was added.
     pub(crate) async fn fill_stock(&self) -> Result<(), StoreError> {
-        const FILL: Statement = Statement {
-            name: "service_fill_stock",
-            sql: include_str!("../sql/service_fill_stock.sql"),
-        };
-        self.rows(&FILL, &[&self.run.0, &STOCK]).await.map(drop)
+        const SQL: &str = include_str!("../sql/service_fill_stock.sql");
+        self.store.rows("service_fill_stock", SQL, &[&self.run.0, &STOCK]).await.map(drop)
     }
 
     /// Creates orders in one statement and reserves their stock; returns their deadline, which is `after` from
@@ -116,12 +106,11 @@ impl OrderService {
         after: Duration,
         seed: u64,
     ) -> Result<Timestamp, StoreError> {
-        const CREATE: Statement =
-            Statement { name: "service_create", sql: include_str!("../sql/service_create.sql") };
+        const SQL: &str = include_str!("../sql/service_create.sql");
         let after_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 4] =
             [&ids, &after_ms, &self.run.0, &seed.cast_signed()];
-        Ok(self.row(&CREATE, &parameters).await?.get("due_at"))
+        Ok(self.store.one("service_create", SQL, &parameters).await?.get("due_at"))
     }
 
     /// Pays an order; whether the payment was taken. It is refused if the order is no longer unpaid.
@@ -130,9 +119,9 @@ impl OrderService {
         let mut attempt = 1;
         loop {
             let client = self.store.client().await?;
-            let statement = self.store.named(PAY.name, client.prepare_cached(PAY.sql).await)?;
+            let statement = self.store.named("pay", client.prepare_cached(PAY).await)?;
             let row = client.query_opt(&statement, &[&order]).await;
-            match self.store.named(PAY.name, row) {
+            match self.store.named("pay", row) {
                 Ok(row) => return Ok(row.is_some()),
                 Err(error) if error.kind() == FailureKind::Contention && attempt < PAY_ATTEMPTS => {
                     attempt += 1;
@@ -144,46 +133,23 @@ impl OrderService {
 
     /// How far the run is; `last` is the id of its last order.
     pub(crate) async fn open(&self, last: &str) -> Result<Open, StoreError> {
-        const OPEN: Statement =
-            Statement { name: "service_open", sql: include_str!("../sql/service_open.sql") };
-        let row = self.row(&OPEN, &[&self.run.0, &last]).await?;
+        const SQL: &str = include_str!("../sql/service_open.sql");
+        let row = self.store.one("service_open", SQL, &[&self.run.0, &last]).await?;
         let unpaid: i64 = row.get("unpaid");
         Ok(Open { unpaid: unpaid.unsigned_abs(), last_path: row.get("last_path") })
     }
 
     /// How many orders still wait for their message. Without its order a message ends in the parking lot.
     pub(crate) async fn waiting(&self) -> Result<i64, StoreError> {
-        const WAITING: Statement =
-            Statement { name: "service_waiting", sql: include_str!("../sql/service_waiting.sql") };
-        Ok(self.row(&WAITING, &[&self.run.0]).await?.get("orders"))
+        const SQL: &str = include_str!("../sql/service_waiting.sql");
+        Ok(self.store.one("service_waiting", SQL, &[&self.run.0]).await?.get("orders"))
     }
 
     /// Removes the rows of the run; returns how many orders these were. Events stay: the relay publishes and removes
     /// them. If it fails, nothing was removed.
     pub(crate) async fn remove(&self) -> Result<i64, StoreError> {
-        const REMOVE: Statement =
-            Statement { name: "service_remove", sql: include_str!("../sql/service_remove.sql") };
-        Ok(self.row(&REMOVE, &[&self.run.0]).await?.get("orders"))
-    }
-
-    async fn rows(
-        &self,
-        Statement { name, sql }: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
-        let client = self.store.client().await?;
-        let statement = self.store.named(name, client.prepare_cached(sql).await)?;
-        self.store.named(name, client.query(&statement, parameters).await)
-    }
-
-    async fn row(
-        &self,
-        Statement { name, sql }: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Row, StoreError> {
-        let client = self.store.client().await?;
-        let statement = self.store.named(name, client.prepare_cached(sql).await)?;
-        self.store.named(name, client.query_one(&statement, parameters).await)
+        const SQL: &str = include_str!("../sql/service_remove.sql");
+        Ok(self.store.one("service_remove", SQL, &[&self.run.0]).await?.get("orders"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::Serialize;
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{OrderService, STOCK, Statement};
+use super::{OrderService, STOCK};
 use crate::store::StoreError;
 
 /// Percentiles of how late orders were final, in milliseconds.
@@ -63,11 +63,9 @@ pub(crate) struct OrderAnswer {
 impl OrderService {
     /// What became of the orders of the run.
     pub(crate) async fn outcome(&self) -> Result<Outcome, StoreError> {
-        const OUTCOME: Statement = Statement {
-            name: "service_outcome",
-            sql: include_str!("../../sql/service_outcome.sql"),
-        };
-        Ok(Outcome::of(&self.row(&OUTCOME, &[&format!("{}-", self.run)]).await?))
+        const SQL: &str = include_str!("../../sql/service_outcome.sql");
+        let ids = format!("{}-", self.run);
+        Ok(Outcome::of(&self.store.one("service_outcome", SQL, &[&ids]).await?))
     }
 
     /// Every invariant of the run, those that hold and those that do not. `finished` says whether every order has had the
@@ -77,12 +75,11 @@ impl OrderService {
         finished: bool,
         answers: &[OrderAnswer],
     ) -> Result<Vec<Invariant>, StoreError> {
-        const INVARIANTS: Statement =
-            Statement { name: "invariants", sql: include_str!("../../sql/invariants.sql") };
+        const SQL: &str = include_str!("../../sql/invariants.sql");
         let (ids, answers): (Vec<&str>, Vec<&str>) =
             answers.iter().map(|OrderAnswer { order, answer }| (order.as_str(), *answer)).unzip();
         let parameters: [&(dyn ToSql + Sync); 5] = [&self.run.0, &STOCK, &finished, &ids, &answers];
-        let rows = self.rows(&INVARIANTS, &parameters).await?;
+        let rows = self.store.rows("invariants", SQL, &parameters).await?;
         let invariant = |row: &Row| Invariant {
             what: row.get("what"),
             broken: number(row, "broken"),

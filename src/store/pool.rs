@@ -227,7 +227,7 @@ impl Store {
     }
 
     /// Runs a statement.
-    pub(super) async fn rows(
+    pub(crate) async fn rows(
         &self,
         name: &'static str,
         sql: &str,
@@ -237,7 +237,7 @@ impl Store {
     }
 
     /// Runs a statement that always gives a row.
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         name: &'static str,
         sql: &str,
