@@ -91,17 +91,9 @@ pub(crate) enum DemoError {
     /// A due notice was not confirmed.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The queue of the timeout cannot be looked at.
+    /// The queue of the timeout cannot be looked at, or that of the run, which gets copies of what is parked.
     #[error(transparent)]
     Queue(#[from] ConsumeError),
-    /// The broker refused something about the queue of the run.
-    #[error("failed to watch what is parked with queue `{queue}`")]
-    Parking {
-        /// As declared on the broker.
-        queue: String,
-        /// What the client reported.
-        source: lapin::Error,
-    },
     /// Nobody would close the orders.
     #[error(
         "no worker consumes queue `{queue}`: start one with `overdue run`, or leave out `--worker external`"

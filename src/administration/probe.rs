@@ -6,17 +6,14 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::join_all};
-use lapin::{
-    Channel, Consumer, ErrorKind,
-    message::Delivery,
-    options::{BasicConsumeOptions, QueueBindOptions, QueueDeclareOptions},
-    protocol::{AMQPErrorKind, AMQPSoftError},
-    types::FieldTable,
-};
+use lapin::{Consumer, message::Delivery, options::BasicConsumeOptions, types::FieldTable};
 use tokio::time::timeout_at;
 
 use crate::{
-    messaging::{BrokerAddress, ConnectError, Link, publish::outlet::Outlet},
+    messaging::{
+        BrokerAddress, ConnectError, Link, consume::ConsumeError, copies::declare,
+        publish::outlet::Outlet,
+    },
     verify::probe::{Canaries, Canary, Fate},
     wire::{Message, headers},
 };
@@ -30,29 +27,9 @@ pub enum ProbeError {
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The temporary queue could not be made.
-    #[error(
-        "failed to {step} the probe's queue `{queue}`; it needs configure, write and read on it, and read on `{exchange}`"
-    )]
-    Queue {
-        /// The temporary queue, `orders.probe.<word>`.
-        queue: String,
-        /// The exchange it is bound to.
-        exchange: String,
-        /// What was being done.
-        step: &'static str,
-        /// What the client said.
-        source: lapin::Error,
-    },
-}
-
-impl ProbeError {
-    /// Whether a permission is what is missing.
-    pub(crate) fn is_permission(&self) -> bool {
-        let Self::Queue { source, .. } = self else { return false };
-        matches!(source.kind(), ErrorKind::ProtocolError(error)
-            if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED))
-    }
+    /// The temporary queue, `orders.probe.<word>`, could not be made.
+    #[error(transparent)]
+    Queue(#[from] ConsumeError),
 }
 
 /// Publishes all canaries at once and says what became of each, by id. Takes `within` and five seconds at the most.
@@ -86,35 +63,16 @@ pub async fn send(
 }
 
 /// Declares, binds and consumes; nothing is published before all of that is confirmed.
-async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ProbeError> {
+async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ConsumeError> {
+    let queue = canaries.queue.as_str();
     let bindings: BTreeSet<(&str, &str)> =
         canaries.list.iter().map(|it| (it.comes_out_at.as_str(), it.binding.as_str())).collect();
-    let exchanges: BTreeSet<&str> = bindings.iter().map(|(exchange, _)| *exchange).collect();
-    let exchanges = Vec::from_iter(exchanges).join(", ");
-    let failed = |step| {
-        let (queue, exchange) = (canaries.queue.clone(), exchanges.clone());
-        move |source| ProbeError::Queue { queue, exchange, step, source }
-    };
-    let channel: Channel = link.channel().await.map_err(failed("open a channel for"))?;
-    let name = canaries.queue.as_str();
-    let options = QueueDeclareOptions {
-        // Only this connection, and gone with it.
-        exclusive: true,
-        auto_delete: true,
-        ..QueueDeclareOptions::default()
-    };
-    let declaring = channel.queue_declare(name.into(), options, FieldTable::default());
-    link.answered(declaring).await.map_err(failed("declare"))?;
-    for (exchange, key) in bindings {
-        let options = QueueBindOptions::default();
-        let none = FieldTable::default();
-        let binding = channel.queue_bind(name.into(), exchange.into(), key.into(), options, none);
-        link.answered(binding).await.map_err(failed("bind"))?;
-    }
+    let channel = declare(link, queue, FieldTable::default(), bindings).await?;
     // Nothing is acked: the queue is gone in a moment, and so is what is in it.
     let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
-    let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default());
-    link.answered(consumer).await.map_err(failed("consume from"))
+    let consuming = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
+    let consumer = link.answered(consuming).await;
+    consumer.map_err(|source| ConsumeError::failed(queue, "subscribe", source))
 }
 
 /// Why canaries were not taken, by id. One that is refused may end its channel, so each routing key has its own.

@@ -299,7 +299,7 @@ fn failure(run: &RunId, error: DemoError) -> Failure {
         DemoError::Connect(error) => error.into(),
         DemoError::Publish(error) => error.into(),
         DemoError::NoWorker { .. } => Failure { code: exit::UNAVAILABLE, text: error.to_string() },
-        DemoError::Queue(_) | DemoError::Parking { .. } | DemoError::Panicked(_) => {
+        DemoError::Queue(_) | DemoError::Panicked(_) => {
             Failure::failed(crate::text::error_chain(&error))
         }
     };

@@ -105,11 +105,7 @@ impl From<ProbeError> for Failure {
     fn from(error: ProbeError) -> Self {
         match error {
             ProbeError::Connect(error) => error.into(),
-            error @ ProbeError::Queue { .. } => {
-                let denied = error.is_permission();
-                let code = if denied { exit::NOT_PERMITTED } else { exit::FAILED };
-                Self { code, text: crate::text::error_chain(&error) }
-            }
+            ProbeError::Queue(error) => error.into(),
         }
     }
 }

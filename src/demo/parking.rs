@@ -6,16 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use lapin::{
-    Channel,
-    options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions},
-    types::FieldTable,
-};
+use lapin::{Channel, options::BasicGetOptions, types::FieldTable};
 use tokio::time::interval;
 
 use super::DemoError;
 use crate::{
-    messaging::{BrokerAddress, Link, passive},
+    messaging::{BrokerAddress, Link, consume::ConsumeError, copies::declare, passive},
     order_service::RunId,
     shutdown::Stop,
     topology::Topology,
@@ -43,21 +39,10 @@ impl ParkingWatch {
     ) -> Result<Self, DemoError> {
         let queue = format!("{}.demo.{run}", topology.name);
         let link = Link::open(address, "overdue demo: watching the parking lot").await?;
-        let opened = async {
-            let channel = link.channel().await?;
-            let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
-            let (name, none) = (queue.as_str(), FieldTable::default());
-            link.answered(channel.queue_declare(name.into(), options, none.clone())).await?;
-            let (exchange, options) = (topology.park_exchange(), QueueBindOptions::default());
-            let binding =
-                channel.queue_bind(name.into(), exchange.into(), "".into(), options, none);
-            link.answered(binding).await?;
-            Ok(channel)
-        };
-        match opened.await {
-            Ok(channel) => Ok(Self { link, channel, queue }),
-            Err(source) => Err(DemoError::Parking { queue, source }),
-        }
+        let parking = topology.park_exchange();
+        let bindings = [(parking.as_str(), "")];
+        let channel = declare(&link, &queue, FieldTable::default(), bindings).await?;
+        Ok(Self { link, channel, queue })
     }
 
     /// Waits until a worker consumes `queue`, or a stop is requested.
@@ -85,7 +70,7 @@ impl ParkingWatch {
             let message = match self.link.answered(getting).await {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
-                Err(source) => return Err(DemoError::Parking { queue: self.queue, source }),
+                Err(source) => return Err(ConsumeError::failed(&self.queue, "get", source).into()),
             };
             let notice = DueNotice::decode(&message.delivery.data).ok();
             let id = notice.map(|notice| notice.order_id.to_string());

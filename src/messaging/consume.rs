@@ -55,7 +55,7 @@ pub enum ConsumeError {
 }
 
 impl ConsumeError {
-    pub(super) fn failed(queue: &str, step: &'static str, source: lapin::Error) -> Self {
+    pub(crate) fn failed(queue: &str, step: &'static str, source: lapin::Error) -> Self {
         let queue = queue.to_owned();
         match source.kind() {
             ErrorKind::ProtocolError(error)

@@ -1,6 +1,7 @@
 //! Copies of published messages: a queue for them beside those that take the originals.
 
 use lapin::{
+    Channel,
     options::{QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
 };
@@ -22,23 +23,41 @@ const EXPIRES_MS: i64 = 60_000;
 /// Copies of messages, as long as it lives.
 pub(crate) struct Copies(Subscription);
 
+/// Declares a queue of this name that only this connection has, and binds it to each exchange by a routing key: so it is gone with the
+/// connection, and a message that leads nowhere beside it still leads nowhere, and is parked, or returned.
+///
+/// Permission needed: configure and write on the queue, read on the exchanges; and read on the queue for whoever gets its messages.
+pub(crate) async fn declare<'a>(
+    link: &Link,
+    queue: &str,
+    arguments: FieldTable,
+    bindings: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Channel, ConsumeError> {
+    let failed = |step| move |source| ConsumeError::failed(queue, step, source);
+    let channel = link.channel().await.map_err(failed("open a channel"))?;
+    let options = QueueDeclareOptions {
+        exclusive: true,
+        auto_delete: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declaring = channel.queue_declare(queue.into(), options, arguments);
+    link.answered(declaring).await.map_err(failed("declare"))?;
+    for (exchange, key) in bindings {
+        let (options, none) = (QueueBindOptions::default(), FieldTable::default());
+        let binding =
+            channel.queue_bind(queue.into(), exchange.into(), key.into(), options, none);
+        link.answered(binding).await.map_err(failed("bind"))?;
+    }
+    Ok(channel)
+}
+
 impl Copies {
-    /// Declares a queue of this name that only this connection has, and binds it to the source of each of `beside` by the same
-    /// routing key: so a message that leads nowhere still leads nowhere, and is parked, or returned.
-    ///
-    /// Permission needed: configure, write and read on the queue, read on the exchanges.
+    /// Of what the source of each of `beside` routes by the same routing key.
     pub(crate) async fn open(
         link: &Link,
         queue: &str,
         beside: impl Iterator<Item = &Binding>,
     ) -> Result<Self, ConsumeError> {
-        let failed = |step| move |source| ConsumeError::failed(queue, step, source);
-        let channel = link.channel().await.map_err(failed("open a channel"))?;
-        let options = QueueDeclareOptions {
-            exclusive: true,
-            auto_delete: true,
-            ..QueueDeclareOptions::default()
-        };
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into()));
         for (name, value) in [
@@ -48,14 +67,8 @@ impl Copies {
         ] {
             arguments.insert(name.into(), AMQPValue::LongLongInt(value));
         }
-        let declaring = channel.queue_declare(queue.into(), options, arguments);
-        link.answered(declaring).await.map_err(failed("declare"))?;
-        for Binding { source, routing_key, .. } in beside {
-            let (options, none) = (QueueBindOptions::default(), FieldTable::default());
-            let (exchange, key) = (source.as_str().into(), routing_key.as_str().into());
-            let binding = channel.queue_bind(queue.into(), exchange, key, options, none);
-            link.answered(binding).await.map_err(failed("bind"))?;
-        }
+        let bindings = beside.map(|it| (it.source.as_str(), it.routing_key.as_str()));
+        declare(link, queue, arguments, bindings).await?;
         Subscription::open_with_history(link, queue, PREFETCH).await.map(Self)
     }
 
