@@ -6,7 +6,7 @@ pub(crate) mod consume;
 pub(crate) mod copies;
 pub(crate) mod frames;
 mod gathering;
-pub(crate) mod host_list;
+mod host_list;
 pub(crate) mod large_bodies;
 pub(crate) mod parking_lot;
 pub(crate) mod passive;

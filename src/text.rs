@@ -1,5 +1,5 @@
 //! Small pieces of text that many rooms write: counts with their nouns, durations, the causes of an error, shell words,
-//! suggestions for a misspelt name, JSON with an object per line, what is safe on a terminal.
+//! suggestions for a misspelt name, JSON with an object per line, parts of a URL, what is safe on a terminal.
 
 mod printable;
 
@@ -116,6 +116,14 @@ pub(crate) fn did_you_mean<'a>(
     let rated = known.into_iter().map(|known| (strsim::jaro(word, known), known));
     let similar = rated.filter(|(similarity, _)| *similarity > SIMILAR);
     similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
+}
+
+/// What a part of a URL means.
+pub(crate) fn percent_decode(text: &str) -> String {
+    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
+    let query = format!("v={}", text.replace('+', "%2B"));
+    let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
+    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 /// `text` as one word; quoted only where the shell would see something else in it.

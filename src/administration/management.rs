@@ -26,13 +26,14 @@ use nodes::{fits_in_a_path, http_client};
 
 use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
-    messaging::{BrokerAddress, ConnectError, Link, host_list::percent_decode},
+    messaging::{BrokerAddress, ConnectError, Link},
     objects::{Binding, Exchange, Objects, Queue},
     plan::{
         counts::StatisticsInterval,
         saved::BrokerIdentity,
         snapshot::{QueueStats, Snapshot},
     },
+    text::percent_decode,
     topology::{Topology, level_routes::LevelRoutes},
 };
 

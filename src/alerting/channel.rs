@@ -19,7 +19,7 @@ use url::Url;
 use super::message::{Message, Sender};
 use crate::{
     config::{AlertSettings, template::Template},
-    text::{error_chain, one_line},
+    text::{error_chain, one_line, percent_decode},
     tls::{Parameters, Tls, Verification, refusal},
 };
 
@@ -219,7 +219,7 @@ fn secrets(url: &Url, body: &Template) -> Vec<String> {
     let query = url.query().unwrap_or_default().split(['&', '=']);
     let user = [url.username(), url.password().unwrap_or_default()];
     let of_url = path.chain(query).chain(user).filter(|part| part.len() >= OF_URL);
-    let of_url = of_url.flat_map(|part| [part.to_owned(), percent_decoded(part)]);
+    let of_url = of_url.flat_map(|part| [part.to_owned(), percent_decode(part)]);
     let pieces = body.literals().flat_map(|text| {
         let behind = text.split('"').skip(1).chain([""]);
         text.split('"').zip(behind).filter(|(_, behind)| !behind.trim_start().starts_with(':'))
@@ -303,7 +303,7 @@ fn transport(
         .timeout(Some(STEP_TIMEOUT))
         .hello_name(ClientId::Domain(host.to_owned()));
     if let Some(password) = url.password() {
-        let (user, password) = (percent_decoded(url.username()), percent_decoded(password));
+        let (user, password) = (percent_decode(url.username()), percent_decode(password));
         transport = transport.credentials(Credentials::new(user, password));
     }
     Ok(transport.build())
@@ -322,12 +322,4 @@ fn tls_parameters(ca_file: Option<&Path>, server: &str) -> Result<TlsParameters,
             parameters.certificate_store(CertificateStore::None).add_root_certificate(certificate);
     }
     parameters.build().map_err(|error| error_chain(&error))
-}
-
-/// What a URL has as `%40`.
-fn percent_decoded(text: &str) -> String {
-    // A form has `+` for a space, which a password may have as well.
-    let pair = format!("p={}", text.replace('+', "%2B"));
-    let decoded = url::form_urlencoded::parse(pair.as_bytes()).next();
-    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! URLs as text: with several hosts, as PostgreSQL has them (`scheme://user:password@one:5672,two:5672/path`), and with
-//! escaped characters.
+//! URLs as text with several hosts, as PostgreSQL has them: `scheme://user:password@one:5672,two:5672/path`.
 
 /// One URL for each host; all else is the same in them.
 pub(super) fn each_host(url: &str) -> Vec<String> {
@@ -12,14 +11,6 @@ pub(super) fn each_host(url: &str) -> Vec<String> {
         None => (String::new(), authority),
     };
     hosts.split(',').map(|host| format!("{scheme}://{credentials}{host}{path}")).collect()
-}
-
-/// What a part of a URL means.
-pub(crate) fn percent_decode(text: &str) -> String {
-    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
-    let query = format!("v={}", text.replace('+', "%2B"));
-    let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
-    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

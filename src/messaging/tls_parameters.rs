@@ -2,9 +2,9 @@
 //!
 //! Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
 
-use super::host_list::percent_decode;
 use crate::{
     doctor::facts::is_loopback,
+    text::percent_decode,
     tls::{RABBITMQ, Tls, Verification},
 };
 
