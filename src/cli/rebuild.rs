@@ -193,15 +193,8 @@ impl Rebuild {
 
     fn timeouts<'a>(&self, topology: &'a Topology) -> Result<Vec<&'a Timeout>, Failure> {
         let Some(name) = &self.timeout else { return Ok(topology.timeouts.iter().collect()) };
-        let named = topology.timeouts.iter().find(|timeout| timeout.name == *name);
-        let known = || topology.timeouts.iter().map(|timeout| timeout.name.as_str());
-        let unknown = || {
-            Failure::usage(format!(
-                "there is no timeout `{name}` in the topology; it has {}",
-                known().collect::<Vec<_>>().join(", ")
-            ))
-        };
-        named.map(|timeout| vec![timeout]).ok_or_else(unknown)
+        let named = topology.known_timeout(name);
+        named.map(|timeout| vec![timeout]).map_err(|error| Failure::usage(error.to_string()))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     condition::pause::Pause,
     store::{Store, StoreError, pauses::Holder},
-    text::{counted, did_you_mean, length},
+    text::{counted, length},
     topology::{Timeout, Topology},
 };
 
@@ -84,16 +84,8 @@ pub(crate) async fn resume(
 }
 
 fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failure> {
-    if let Some(timeout) = topology.timeout(timeout) {
-        return Ok(timeout);
-    }
-    let names = || topology.timeouts.iter().map(|timeout| timeout.name.as_str());
-    let meant = did_you_mean(timeout, names()).map(|name| format!(" (did you mean `{name}`?)"));
-    Err(Failure::configuration(format!(
-        "nothing was changed: the topology has no timeout `{timeout}`{}; it has {}",
-        meant.unwrap_or_default(),
-        names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-    )))
+    let known = topology.known_timeout(timeout);
+    known.map_err(|error| Failure::configuration(format!("nothing was changed: {error}")))
 }
 
 /// The pause holds, and something about it is not known.

@@ -10,7 +10,7 @@ use crate::{
         Ladder,
         path::{DelayError, KeyError, Path, Rounding},
     },
-    text::{length, millis},
+    text::{did_you_mean, length, millis},
 };
 
 use super::{
@@ -106,10 +106,12 @@ impl Route {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// The topology has no such timeout.
-    #[error("there is no timeout `{timeout}` in the topology; it has {known}")]
+    #[error("there is no timeout `{timeout}` in the topology{meant}; it has {known}")]
     Timeout {
         /// What was asked for.
         timeout: String,
+        /// Which one is like it, as a question; empty where none is.
+        meant: String,
         /// What there is.
         known: String,
     },
@@ -199,10 +201,7 @@ impl Topology {
         delay: &Delay,
         rounding: Rounding,
     ) -> Result<Route, RouteError> {
-        let rule = self.timeout(timeout).ok_or_else(|| RouteError::Timeout {
-            timeout: timeout.to_owned(),
-            known: list(self.timeouts.iter().map(|timeout| timeout.name.as_str())),
-        })?;
+        let rule = self.known_timeout(timeout)?;
         match delay {
             Delay::Usual => self.named(&rule.after, timeout, rounding),
             Delay::Level(name) => match (self.known_level(name), &self.strategy) {
@@ -221,6 +220,19 @@ impl Topology {
             }
             Delay::Exactly(delay) => self.at_once(*delay, timeout, rounding),
         }
+    }
+
+    /// The timeout called `name`, or which ones there are.
+    pub(crate) fn known_timeout(&self, name: &str) -> Result<&Timeout, RouteError> {
+        self.timeout(name).ok_or_else(|| {
+            let names = || self.timeouts.iter().map(|timeout| timeout.name.as_str());
+            let meant = did_you_mean(name, names()).map(|it| format!(" (did you mean `{it}`?)"));
+            RouteError::Timeout {
+                timeout: name.to_owned(),
+                meant: meant.unwrap_or_default(),
+                known: list(names()),
+            }
+        })
     }
 
     fn known_level(&self, name: &str) -> Result<&Level, RouteError> {

@@ -447,7 +447,7 @@ async fn what_cannot_be_paused_is_refused() {
     refused(
         &[command, "unpiad", lasts, hour, why, text],
         78,
-        "no timeout `unpiad` (did you mean `unpaid`?); it has `unpaid`",
+        "no timeout `unpiad` in the topology (did you mean `unpaid`?); it has `unpaid`",
     );
     refused(&["resume", "unpiad"], 78, "no timeout `unpiad`");
     refused(&[command, "unpaid", lasts, hour, why, " "], 64, "--why has 0 bytes");

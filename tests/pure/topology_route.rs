@@ -38,7 +38,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     };
     insta::assert_snapshot!(
         refused("unpayed", Delay::Usual),
-        @"there is no timeout `unpayed` in the topology; it has `unpaid`, `unshipped`, `unconfirmed`"
+        @"there is no timeout `unpayed` in the topology (did you mean `unpaid`?); it has `unpaid`, `unshipped`, `unconfirmed`"
     );
     insta::assert_snapshot!(
         refused("unpaid", Delay::Level("60s".to_owned())),
