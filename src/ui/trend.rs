@@ -9,10 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use super::{
-    chart::{Bar, Chart},
-    overview::number,
-};
+use super::{chart::Chart, overview::number};
 use crate::{
     oncall::services::Services,
     status::{ClosingRate, DueSoon, Known, LastHour, lateness},
@@ -78,19 +75,8 @@ impl Trends {
 }
 
 impl Trend {
-    /// Orders closed in each minute of the last hour.
     pub(super) fn closed(&self) -> Result<Chart, &str> {
-        let hour = self.last_hour.as_ref().map_err(String::as_str)?;
-        let minutes = hour.minutes.len();
-        let bars = hour.minutes.iter().enumerate().map(|(at, orders)| Bar {
-            value: *orders,
-            title: format!("{}m ago: {}", minutes - 1 - at, number(*orders)),
-            is_hot: false,
-        });
-        let orders = number(hour.all.orders);
-        let most = number(hour.minutes.iter().copied().max().unwrap_or(0));
-        let says = format!("{orders} orders closed in the last hour; at most {most} in a minute");
-        Ok(Chart::new(says, "60m ago", "now", bars.collect()))
+        self.last_hour.as_ref().map(Chart::closed).map_err(String::as_str)
     }
 
     /// How late they were.
@@ -100,28 +86,8 @@ impl Trend {
         Some(format!("p50 {p50}, p99 {p99}, max {max}"))
     }
 
-    /// Orders by the time in which they come due.
     pub(super) fn due(&self) -> Result<Chart, &str> {
-        let due = self.due.as_ref().map_err(String::as_str)?;
-        let most = due.buckets.iter().copied().max().unwrap_or(0);
-        let more = if due.more { "more than " } else { "" };
-        let total = number(due.buckets.iter().sum());
-        let width = about(Duration::from_secs(due.bucket_s));
-        let says = format!(
-            "{more}{total} orders in the next {}h; at most {} in {width}",
-            due.hours,
-            number(most)
-        );
-        let bars = due.buckets.iter().zip(0_u64..).map(|(orders, at)| Bar {
-            value: *orders,
-            title: format!(
-                "in {}: {}",
-                about(Duration::from_secs(at * due.bucket_s)),
-                number(*orders)
-            ),
-            is_hot: *orders == most,
-        });
-        Ok(Chart::new(says, "now", "in 6h", bars.collect()))
+        self.due.as_ref().map(Chart::due).map_err(String::as_str)
     }
 
     /// The largest burst, and how late the last of its orders will be closed.

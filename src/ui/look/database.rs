@@ -10,11 +10,7 @@ use crate::{
     status::{Burst, DueSoon, Known, LastHour, Lateness},
     store::{Store, StoreError, outbox::PassedOver, schedule::ScheduleUse},
     text::{about, counted, one_line},
-    ui::{
-        access::Session,
-        chart::{Bar, Chart},
-        server::Ui,
-    },
+    ui::{access::Session, chart::Chart, server::Ui},
 };
 
 /// How far is looked ahead.
@@ -73,21 +69,8 @@ fn due(soon: &DueSoon, hour: &LastHour) -> Vec<Section> {
         rows: soon.bursts.iter().map(burst).collect(),
         ..Section::default()
     };
-    let bars = soon.buckets.iter().zip(0_u64..).map(|(orders, at)| Bar {
-        value: *orders,
-        title: format!("in {}: {}", seconds(at * soon.bucket_s), counted(*orders, "order")),
-        is_hot: false,
-    });
-    let coming: u64 = soon.buckets.iter().sum();
-    let note = format!(
-        "{}{} in the next {} h, a bar for each {}; {} overdue now.",
-        if soon.more { "More than " } else { "" },
-        counted(coming, "order"),
-        soon.hours,
-        seconds(soon.bucket_s),
-        counted(soon.overdue, "order")
-    );
-    let chart = Chart::new(note.clone(), "now", "in 12 h", bars.collect());
+    let chart = Chart::due(soon);
+    let note = format!("{}; {} overdue now.", chart.says, counted(soon.overdue, "order"));
     let hours =
         Section { title: "Orders that come due", note, chart: Some(chart), ..Section::default() };
     vec![hours, bursts]
@@ -99,17 +82,10 @@ fn lateness(hour: &LastHour) -> Section {
         Row::plain([name.to_owned(), orders.to_string(), late(*p50_s), late(*p99_s), late(*max_s)])
     };
     let each = hour.by_path.iter().map(|(path, it)| row(path, it));
-    let bars = hour.minutes.iter().zip((1..=60).rev()).map(|(orders, ago)| Bar {
-        value: *orders,
-        title: format!("{ago}m ago: {orders} closed"),
-        is_hot: false,
-    });
-    let all = counted(hour.all.orders, "order");
-    let note = format!("{all} closed in the last hour, a bar for each minute.");
-    let chart = Chart::new(note.clone(), "60m ago", "now", bars.collect());
+    let chart = Chart::closed(hour);
     Section {
         title: "Lateness of the last hour",
-        note,
+        note: format!("{}.", chart.says),
         chart: Some(chart),
         head: &["closed by", "orders", "half within", "99 of 100 within", "all within"],
         rows: std::iter::once(row("all", &hour.all)).chain(each).collect(),
