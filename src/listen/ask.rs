@@ -2,16 +2,13 @@
 
 use std::{
     error::Error,
+    iter::successors,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-use http_body_util::{BodyExt, Empty};
-use hyper::{Request, body::Bytes, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, time::timeout};
-
-use crate::text::error_chain;
+use reqwest::{Client, redirect::Policy};
+use tokio::time::timeout;
 
 /// How a line of `/readyz` begins that says what fails beside the conditions; then come the topology, the work and why.
 pub(crate) const FAILING: &str = "failing   ";
@@ -32,23 +29,21 @@ pub(crate) async fn ask(
 ) -> Result<(u16, String), AskError> {
     let address = reachable(address);
     let failed = |reason: String| AskError { address, reason };
-    match timeout(patience, get(address, path)).await {
-        Ok(answer) => answer.map_err(|error| failed(error_chain(&*error))),
+    match timeout(patience, get(format!("http://{address}{path}"))).await {
+        Ok(answer) => answer.map_err(|error| failed(cause(&error))),
         Err(_) => Err(failed(format!("not within {} s", patience.as_secs()))),
     }
 }
 
-async fn get(address: SocketAddr, path: &str) -> Result<(u16, String), Box<dyn Error>> {
-    let stream = TcpStream::connect(address).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer: the worker closes it.
-    let connection = tokio::spawn(connection);
-    let request = Request::get(path).header(header::HOST, address.to_string());
-    let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
-    let status = response.status().as_u16();
-    let body = response.into_body().collect().await?.to_bytes();
-    connection.abort();
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+async fn get(url: String) -> Result<(u16, String), reqwest::Error> {
+    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).build()?;
+    let response = client.get(url).send().await?;
+    Ok((response.status().as_u16(), response.text().await?))
+}
+
+/// The innermost: those around it are the client's.
+fn cause(error: &dyn Error) -> String {
+    successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
 }
 
 /// Who listens on every address is reached on this machine's own.
