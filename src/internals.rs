@@ -152,7 +152,8 @@ pub mod order {
 }
 pub mod parking {
     pub use crate::parking::{
-        Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate, state, state_word,
+        Cause, Fate, Filter, ParkedMessage, Reasons, Selection, Stays, Totals, fate, state,
+        state_word,
     };
 }
 pub mod permissions {

@@ -50,6 +50,11 @@ impl OrderId {
         all
     }
 
+    /// As `uuid` has it, if it can be one.
+    pub(crate) fn as_uuid(&self) -> Option<String> {
+        Key::uuid(&self.0).map(|key| key.to_string())
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -3,13 +3,17 @@
 mod list;
 mod replay_and_drop;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 
 use super::{exit::Failure, setup::Services};
 use crate::{
-    config::Settings, oncall::parked::Lots, order::OrderId, parking::Filter, topology::level::Ttl,
+    config::Settings,
+    oncall::parked::Lots,
+    order::OrderId,
+    parking::{Filter, Selection},
+    topology::level::Ttl,
 };
 
 /// Look into the parking lot, put messages back, drop them
@@ -63,7 +67,7 @@ impl Select {
             orders: self.orders.iter().flat_map(OrderId::spellings).collect(),
             older_than: duration(self.older_than),
             newer_than: duration(self.newer_than),
-            selected: BTreeSet::new(),
+            selected: Selection::default(),
         }
     }
 }

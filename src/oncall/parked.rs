@@ -22,7 +22,7 @@ use crate::{
         parking_lot::{ParkingLot, Place},
     },
     order::{OrderId, Outcome},
-    parking::{Filter, ParkedMessage, Reasons},
+    parking::{Filter, ParkedMessage, Reasons, Selection},
     plan::own_queues::parking_lots,
     shutdown::Stop,
     store::StoreError,
@@ -59,8 +59,8 @@ pub(crate) struct Seen {
     missed: u64,
     /// Whether somebody else may have held some.
     is_shared: bool,
-    /// Those selected that have not come; equal ones are one.
-    selected: BTreeSet<u64>,
+    /// Those selected that have not come.
+    selected: Selection,
 }
 
 /// A message that is asked for.
@@ -83,9 +83,12 @@ trait Reader: Send {
     fn take(&mut self, batch: Batch<'_, '_>) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-impl Reader for Reasons {
+impl Reader for (Reasons, Selection) {
     async fn take(&mut self, batch: Batch<'_, '_>) -> Result<(), Failure> {
-        batch.found.iter().for_each(|found| self.add(&found.message.cause));
+        for Found { message, .. } in &batch.found {
+            self.0.add(&message.cause);
+            self.1.add(message.print);
+        }
         Ok(())
     }
 }
@@ -177,11 +180,14 @@ impl Lots {
         Ok(())
     }
 
-    /// How many messages that `filter` takes lie there for which reason.
-    pub(crate) async fn reasons(&self, filter: &Filter) -> Result<(Reasons, Seen), Failure> {
-        let mut reasons = Reasons::default();
-        let seen = self.read(filter, &Stop::new(), &mut reasons).await?;
-        Ok((reasons, seen))
+    /// How many messages that `filter` takes lie there for which reason, and which.
+    pub(crate) async fn reasons(
+        &self,
+        filter: &Filter,
+    ) -> Result<(Reasons, Selection, Seen), Failure> {
+        let mut counted = (Reasons::default(), Selection::default());
+        let seen = self.read(filter, &Stop::new(), &mut counted).await?;
+        Ok((counted.0, counted.1, seen))
     }
 
     /// Reads everything that is there now, and gives what `filter` takes to `reader`. Ends early when a stop is requested, or when
@@ -246,8 +252,7 @@ impl Lots {
             let Some((place, received)) = next else { return Ok((found, false)) };
             seen.read += 1;
             let message = ParkedMessage::read(&self.services.topology, &received);
-            if filter.takes(&message, now) {
-                seen.selected.remove(&message.print);
+            if filter.takes_next(&message, now, &mut seen.selected) {
                 found.push(Found { place, received, message });
                 if seen.is_complete(filter) {
                     return Ok((found, false));

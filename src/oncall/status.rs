@@ -123,7 +123,9 @@ impl StatusQuestion {
         if lots.undisturbed().is_err() {
             return Vec::new();
         }
-        let Ok((found, seen)) = lots.reasons(&Filter::default()).await else { return Vec::new() };
+        let Ok((found, _, seen)) = lots.reasons(&Filter::default()).await else {
+            return Vec::new();
+        };
         if seen.unseen().is_some() {
             return Vec::new();
         }

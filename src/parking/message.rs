@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::cause::Cause;
+use super::{cause::Cause, selection::Selection};
 use crate::{
     order::OrderId,
     text::{counted, length},
@@ -39,7 +39,7 @@ pub struct ParkedMessage {
     pub message_id: Option<String>,
     /// Bytes of its body.
     pub body_bytes: usize,
-    /// What it is recognized by in a later reading; equal ones are one and the same to a person.
+    /// What it is recognized by in a later reading; equal ones have the same.
     pub print: u64,
 }
 
@@ -111,14 +111,14 @@ pub struct Filter {
     pub reason: Option<String>,
     /// It is for this timeout.
     pub timeout: Option<String>,
-    /// It is about one of these orders, as it is spelled here; of any order where there is none.
+    /// It is about one of these orders, as it is spelled here or as `uuid`; of any order where there is none.
     pub orders: BTreeSet<String>,
     /// It was parked longer ago.
     pub older_than: Option<Duration>,
     /// It was parked since.
     pub newer_than: Option<Duration>,
-    /// It is one of these, by [`ParkedMessage::print`], and then nothing else matters; any where there is none.
-    pub selected: BTreeSet<u64>,
+    /// It is one of these, and then nothing else matters; any where there is none.
+    pub selected: Selection,
 }
 
 impl Filter {
@@ -132,19 +132,32 @@ impl Filter {
     #[must_use]
     pub fn takes(&self, message: &ParkedMessage, now: Timestamp) -> bool {
         if !self.selected.is_empty() {
-            return self.selected.contains(&message.print);
+            return self.selected.contains(message.print);
         }
         let age = || {
             let age = now.duration_since(message.parked_at?);
             // A clock that is behind makes it new.
             Some(Duration::try_from(age).unwrap_or_default())
         };
-        let order = || message.order.as_ref().is_some_and(|id| self.orders.contains(id.as_str()));
+        let is_named = |id: &OrderId| {
+            self.orders.contains(id.as_str())
+                || id.as_uuid().is_some_and(|uuid| self.orders.contains(&uuid))
+        };
         self.reason.as_deref().is_none_or(|text| has(&message.cause.to_string(), text))
             && self.timeout.as_ref().is_none_or(|name| message.timeout.as_ref() == Some(name))
-            && (self.orders.is_empty() || order())
+            && (self.orders.is_empty() || message.order.as_ref().is_some_and(is_named))
             && self.older_than.is_none_or(|bound| age().is_some_and(|age| age >= bound))
             && self.newer_than.is_none_or(|bound| age().is_some_and(|age| age < bound))
+    }
+
+    /// The same where several come: `left` are those selected that have not, so of equal ones as many are taken as were selected.
+    pub fn takes_next(
+        &self,
+        message: &ParkedMessage,
+        now: Timestamp,
+        left: &mut Selection,
+    ) -> bool {
+        self.takes(message, now) && (self.selected.is_empty() || left.remove(message.print))
     }
 }
 
@@ -158,7 +171,7 @@ impl fmt::Display for Filter {
         let more = self.orders.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let orders = (!orders.is_empty()).then(|| format!("order {}{more}", orders.join(" ")));
-        let selected = self.selected.len();
+        let selected = self.selected.count();
         let conditions = [
             (selected > 0).then(|| counted(selected, "selected message")),
             self.timeout.as_ref().map(|name| format!("timeout {name}")),

@@ -248,6 +248,48 @@ async fn beside_somebody_who_gives_nothing_back_the_rest_is_shown_and_taken_out(
     all_back(&world, 0).await;
 }
 
+/// However many are parked while somebody thinks about the answer, and also where some are equal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_takes_what_its_question_has_counted() {
+    let world = World::new().await;
+    world.orders("o", 3, -1_000).await;
+    let wire = world.wire().await;
+    let due = wire.listen("orders.dlx", "#").await;
+    let park = async |orders: &[&str]| {
+        let before = ready(&world).await;
+        let bodies: Vec<String> = orders.iter().map(|order| (*order).to_owned()).collect();
+        wire.publish_all("orders.park", "30m.unpaid", &bodies).await;
+        all_back(&world, before + u32::try_from(bodies.len()).unwrap()).await;
+    };
+    let answered = async |arguments: &[&str], counted: u32, meanwhile: &[&str]| {
+        all_back(&world, counted).await;
+        let mut command = world.spawn_at_terminal(arguments);
+        command.until_logged(&format!(" {counted} messages ")).await;
+        command.until_logged("[y/N] ").await;
+        all_back(&world, counted).await;
+        park(meanwhile).await;
+        command.types("y\n");
+        assert_eq!(command.ended().await.code(), Some(0), "{}", command.log());
+    };
+    park(&["o-0", "o-0", "o-1"]).await;
+    answered(&["parked", "replay"], 3, &["o-0", "o-2"]).await;
+    let sent = wire.take_many(&due, 3).await;
+    let mut sent: Vec<_> = sent.iter().map(Parked::text).collect();
+    sent.sort();
+    assert_eq!(sent, ["o-0", "o-0", "o-1"]);
+    let drop_all = ["parked", "drop", "--all", "--because", "a test"];
+    answered(&drop_all, 2, &["o-0", "o-1", "o-1"]).await;
+    let dropped = world.rows("SELECT order_id FROM dropped_messages ORDER BY 1").await;
+    let dropped: Vec<String> = dropped.iter().map(|row| row.get(0)).collect();
+    assert_eq!(dropped, ["o-0", "o-2"]);
+    all_back(&world, 3).await;
+    let recorded = "SELECT count(*) FROM actions WHERE what = '2 selected messages' AND count = 2";
+    assert_eq!(world.number(recorded).await, 1);
+    // Nobody counts first.
+    let run = world.overdue(&[&drop_all[..], &["--yes"]].concat());
+    assert!(run.code == Some(0) && run.stdout.contains("3 messages dropped"), "{run}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_dropped_needs_a_reason_and_leaves_a_record() {
     let world = furnished().await;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldArray};
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Stays, Totals, fate},
+    parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Selection, Stays, Totals, fate},
     topology::{Topology, level_routes::LevelRoutes},
     wire::{MAX_BODY_BYTES, Properties, Received},
 };
@@ -201,6 +201,35 @@ fn a_filter_takes_what_meets_all_its_conditions() {
         assert!(!filter.takes(&unknown_age, now), "its age is not known: {filter:?}");
     }
     assert!(Filter::default().is_open() && !taking[1].is_open());
+}
+
+/// The notice of an order need not have the spelling of the database.
+#[test]
+fn a_filter_finds_a_uuid_in_any_spelling() {
+    const SPELLINGS: [&str; 2] =
+        ["2F1C0A3B-0000-4000-8000-00000000000B", "2f1c0a3b-0000-4000-8000-00000000000b"];
+    for asked in SPELLINGS {
+        let orders = OrderId::parse(asked).expect("an id").spellings().into_iter().collect();
+        let filter = Filter { orders, ..Filter::default() };
+        for written in SPELLINGS {
+            let message = read("30m.unpaid", written.as_bytes(), &[]);
+            assert!(filter.takes(&message, at(0)), "{asked} {written}");
+        }
+        let other = read("30m.unpaid", SPELLINGS[0].replace('B', "C").as_bytes(), &[]);
+        assert!(!filter.takes(&other, at(0)), "{asked}");
+    }
+}
+
+#[test]
+fn of_equal_messages_as_many_are_taken_as_were_selected() {
+    let [one, other] = [b"4711", b"4712"].map(|body| read("30m.unpaid", body, &[]));
+    let mut left = Selection::from_iter([one.print, one.print]);
+    let filter = Filter { selected: left.clone(), ..Filter::default() };
+    let takes = |message| filter.takes_next(message, at(0), &mut left);
+    assert_eq!([&other, &one, &one, &one].map(takes), [false, true, true, false]);
+    assert!(left.is_empty());
+    let everything = Filter::default();
+    assert_eq!([&one, &one].map(|it| everything.takes_next(it, at(0), &mut left)), [true, true]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use overdue::internals::{
     order::{FinalState, Outcome},
-    parking::{Filter, Stays, Totals, state, state_word},
+    parking::{Filter, Selection, Stays, Totals, state, state_word},
 };
 
 use crate::parking::read;
@@ -46,14 +46,14 @@ fn a_filter_says_what_it_asks_for() {
         orders: orders(2),
         older_than: Some(Duration::from_hours(1)),
         newer_than: Some(Duration::from_hours(48)),
-        selected: BTreeSet::from([1, 2]),
+        selected: Selection::from_iter([1, 1]),
     };
     let everything = "2 selected messages, timeout unpaid, reason with \"does not know\", order o-01 o-02, \
                       parked longer than 1h ago, parked less than 2d ago";
     let cases = [
         (Filter::default(), "everything".to_owned()),
         (
-            Filter { selected: BTreeSet::from([7]), ..Filter::default() },
+            Filter { selected: Selection::from_iter([7]), ..Filter::default() },
             "1 selected message".to_owned(),
         ),
         (Filter { orders: orders(20), ..Filter::default() }, format!("order {twenty}")),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 typist, terminal = pty.openpty()
+command = subprocess.Popen(sys.argv[1:], stdin=terminal)
 # The terminal keeps it until the command reads a line.
 os.write(typist, sys.stdin.buffer.read())
-sys.exit(subprocess.run(sys.argv[1:], stdin=terminal).returncode)
+sys.exit(command.wait())

@@ -179,13 +179,24 @@ impl World {
 
     /// Runs `overdue` on this world at a terminal, where a person types `keys`.
     pub fn overdue_at_terminal(&self, arguments: &[&str], keys: &str) -> Run {
+        finish(self.command_at_terminal(arguments), Some(keys.as_bytes()))
+    }
+
+    /// Starts `overdue` at a terminal, where [`WorkerProcess::types`] types.
+    pub fn spawn_at_terminal(&self, arguments: &[&str]) -> WorkerProcess {
+        let mut command = self.command_at_terminal(arguments);
+        command.stdin(Stdio::piped());
+        self.spawn(command)
+    }
+
+    fn command_at_terminal(&self, arguments: &[&str]) -> Command {
         let overdue = self.command(arguments);
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/at_terminal.py");
         let mut command = Command::new(python::interpreter());
         command.arg(script).arg(overdue.get_program()).args(overdue.get_args());
         command.current_dir(self.dir.path()).env_clear();
         command.envs(overdue.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        finish(command, Some(keys.as_bytes()))
+        command
     }
 
     /// Starts `overdue run`; `change` may set more of its environment.
@@ -255,6 +266,11 @@ impl WorkerProcess {
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// What a person types at its terminal, once.
+    pub fn types(&mut self, keys: &str) {
+        self.child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
     /// Sends a signal, e.g. `TERM`.

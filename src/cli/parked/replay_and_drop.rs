@@ -92,12 +92,12 @@ impl fmt::Display for Dropped<'_> {
 impl Replay {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let lots = lots(settings).await?;
-        let filter = self.select.filter();
+        let mut filter = self.select.filter();
         let mut expected = None;
         if !self.confirm.yes {
             let lock = lots.lock().await?;
             let mut progress = Progress::new("messages looked at", None);
-            let (totals, seen) = lots.preview(&filter, |number| progress.add(number)).await?;
+            let (totals, which, seen) = lots.preview(&filter, |number| progress.add(number)).await?;
             drop(progress);
             lock.release().await;
             if totals.leaving() == 0 {
@@ -112,6 +112,8 @@ impl Replay {
                 counted(totals.leaving(), "message"),
                 lots.services.address
             ))?;
+            // Not what is parked while somebody thinks about the answer.
+            filter.selected = which;
             expected = Some(totals.total());
         }
         let stop = setup::stop_on_signals()?;
@@ -137,7 +139,7 @@ impl DropMessages {
         if self.because.trim().is_empty() {
             return Err(Failure::usage("--because is empty: say why these messages are dropped"));
         }
-        let filter = self.select.filter();
+        let mut filter = self.select.filter();
         if filter.is_open() && !self.all {
             return Err(Failure::usage(
                 "say which messages (--reason, --timeout, --order, --older-than, --newer-than), or --all",
@@ -147,7 +149,7 @@ impl DropMessages {
         let mut expected = None;
         if !self.confirm.yes {
             let lock = lots.lock().await?;
-            let (reasons, seen) = lots.reasons(&filter).await?;
+            let (reasons, which, seen) = lots.reasons(&filter).await?;
             lock.release().await;
             self.output.preview(preview(&reasons))?;
             let total = reasons.total();
@@ -159,6 +161,7 @@ impl DropMessages {
             let address = &lots.services.address;
             self.confirm
                 .ask(&format!("drop {} of {address} for good?", counted(total, "message")))?;
+            filter.selected = which;
             expected = Some(total);
         }
         let stop = setup::stop_on_signals()?;

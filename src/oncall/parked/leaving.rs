@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     messaging::{PublishError, Publisher, parking_lot::Place},
-    parking::{Fate, Filter, ParkedMessage, Totals, fate},
+    parking::{Fate, Filter, ParkedMessage, Selection, Totals, fate},
     shutdown::Stop,
     store::history::DroppedMessage,
     text::{counted, error_chain, one_line},
@@ -33,6 +33,7 @@ struct Previewing<'a, P> {
     lots: &'a Lots,
     progress: P,
     totals: Totals,
+    selected: Selection,
 }
 
 /// What is taken out for good.
@@ -69,15 +70,17 @@ pub(crate) fn all_applied(totals: &Totals) -> Result<(), Failure> {
 }
 
 impl Lots {
-    /// What a replay would do; takes nothing out. `progress` gets the number of each batch that was looked at.
+    /// What a replay would do, and with which messages; takes nothing out. `progress` gets the number of each batch that was
+    /// looked at.
     pub(crate) async fn preview(
         &self,
         filter: &Filter,
         progress: impl FnMut(u64) + Send,
-    ) -> Result<(Totals, Seen), Failure> {
-        let mut previewing = Previewing { lots: self, progress, totals: Totals::default() };
+    ) -> Result<(Totals, Selection, Seen), Failure> {
+        let (totals, selected) = (Totals::default(), Selection::default());
+        let mut previewing = Previewing { lots: self, progress, totals, selected };
         let seen = self.read(filter, &Stop::new(), &mut previewing).await?;
-        Ok((previewing.totals, seen))
+        Ok((previewing.totals, previewing.selected, seen))
     }
 
     /// Puts back what `filter` takes, at most `rate` messages a second, until everything is done or `stop` is requested. Gives also
@@ -199,6 +202,7 @@ impl<P: FnMut(u64) + Send> Reader for Previewing<'_, P> {
             .await?
             .iter()
             .for_each(|fate| self.totals.add(fate));
+        batch.found.iter().for_each(|found| self.selected.add(found.message.print));
         (self.progress)(number(&batch.found));
         Ok(())
     }

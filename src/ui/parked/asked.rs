@@ -1,6 +1,6 @@
 //! Which messages a page or a form is about.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use url::form_urlencoded::Serializer;
 
@@ -8,7 +8,7 @@ use super::super::page::Fields;
 use crate::{
     oncall::parked::{Gathered, Kept},
     order::OrderId,
-    parking::Filter,
+    parking::{Filter, Selection},
     topology::level::Ttl,
 };
 
@@ -20,8 +20,8 @@ pub(super) struct Asked {
     pub(super) order: String,
     pub(super) older: String,
     pub(super) newer: String,
-    /// Prints of messages that were selected one by one.
-    pub(super) selected: BTreeSet<u64>,
+    /// Messages that were selected one by one.
+    pub(super) selected: Selection,
     pub(super) filter: Filter,
     /// What cannot be understood.
     pub(super) wrong: Option<String>,
@@ -50,7 +50,7 @@ impl Asked {
             ),
             older_than: asked.age(&asked.older.clone()),
             newer_than: asked.age(&asked.newer.clone()),
-            selected: BTreeSet::new(),
+            selected: Selection::default(),
         };
         asked
     }
@@ -102,7 +102,8 @@ impl Asked {
 
 /// What a filter takes of what was read, newest first: always the same, as long as it is not read again.
 pub(super) fn taken<'a>(gathered: &'a Gathered, filter: &Filter) -> Vec<&'a Kept> {
-    let is_taken = |kept: &&Kept| filter.takes(&kept.message, gathered.now);
+    let mut left = filter.selected.clone();
+    let is_taken = |kept: &&Kept| filter.takes_next(&kept.message, gathered.now, &mut left);
     let mut taken: Vec<&Kept> = gathered.kept.iter().filter(is_taken).collect();
     taken.sort_by_key(|kept| std::cmp::Reverse(kept.message.parked_at));
     taken

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     oncall::parked::{Gathered, Kept, Lots},
-    parking::Filter,
+    parking::{Filter, Selection},
     text::noun,
 };
 
@@ -60,7 +60,8 @@ struct Question {
 impl Question {
     fn ids(&self) -> Vec<String> {
         let selected = self.is_selected.then_some(&self.asked.selected);
-        selected.into_iter().flatten().map(|print| format!("{print:016x}")).collect()
+        let prints = selected.into_iter().flat_map(Selection::prints);
+        prints.map(|print| format!("{print:016x}")).collect()
     }
 }
 

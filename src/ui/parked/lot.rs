@@ -1,7 +1,7 @@
 //! What was read of the parking lot, and when it is read again.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,9 +12,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
-use crate::oncall::{
-    parked::{Gathered, Lots},
-    services::Services,
+use crate::{
+    oncall::{
+        parked::{Gathered, Lots},
+        services::Services,
+    },
+    parking::Selection,
 };
 
 /// Older ones are read again when somebody looks. Actions read the parking lot themselves.
@@ -44,7 +47,7 @@ pub(in crate::ui) struct Lot {
     /// What was shown last, also while it is read again.
     last: Mutex<Option<(Arc<Lots>, Arc<Gathered>)>>,
     /// What the last questions have shown: the word of each, and its messages.
-    questions: Mutex<VecDeque<(String, BTreeSet<u64>)>>,
+    questions: Mutex<VecDeque<(String, Selection)>>,
     /// Whoever decides to read is alone; what reads, or has read.
     turn: Mutex<Option<JoinHandle<()>>>,
     /// Whether what is being read was changed meanwhile.
@@ -70,7 +73,7 @@ impl Lot {
         self.is_outdated.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn ask(&self, seen: &str, selected: &BTreeSet<u64>) {
+    pub(super) fn ask(&self, seen: &str, selected: &Selection) {
         let mut questions = self.questions.lock();
         questions.retain(|(word, _)| word != seen);
         questions.push_front((seen.to_owned(), selected.clone()));
@@ -78,7 +81,7 @@ impl Lot {
     }
 
     /// What a question has shown, unless many were asked since.
-    pub(super) fn asked(&self, seen: &str) -> Option<BTreeSet<u64>> {
+    pub(super) fn asked(&self, seen: &str) -> Option<Selection> {
         let questions = self.questions.lock();
         questions.iter().find(|(word, _)| word == seen).map(|(_, selected)| selected.clone())
     }

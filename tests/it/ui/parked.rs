@@ -195,6 +195,33 @@ async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     assert_eq!(wire.take(crate::parked::LOT).await.unwrap().body, b"second");
 }
 
+/// Nobody can tell them apart, and each is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_equal_messages_as_many_leave_as_the_question_has_shown() {
+    let world = World::new().await;
+    let twins = vec!["twin".to_owned(); 4];
+    world.wire().await.publish_all("orders.park", "30m.unpaid", &twins).await;
+    crate::parked::all_back(&world, 4).await;
+    let ui = world.ui().await;
+    let visitor = ui.visitor().await;
+    let page = listed(&visitor, "/parked").await;
+    let ids = values(&page, "message");
+    assert_eq!(ids, [ids[0]; 4], "{page}");
+    let send = async |fields: &[(&str, &str)], shown: &str, left: u32| {
+        let asked = visitor.form("/parked/ask", fields).send().await.unwrap().text().await.unwrap();
+        assert!(asked.contains(&format!("Drop {shown}?")), "{asked}");
+        let named = values(&asked, "message").into_iter().map(|id| ("message", id));
+        let seen = [("seen", values(&asked, "seen")[0]), ("because", "a test"), fields[0]];
+        let fields: Vec<_> = seen.into_iter().chain(named).collect();
+        visitor.form("/parked/do", &fields).send().await.unwrap();
+        let page = done(&visitor).await;
+        assert!(page.contains(&format!("{shown} dropped</pre>")), "{page}");
+        crate::parked::all_back(&world, left).await;
+    };
+    send(&[("do", "drop-selected"), ("message", ids[0])], "1 message", 3).await;
+    send(&[("do", "drop-all")], "3 messages", 0).await;
+}
+
 /// Nobody can say what somebody else holds; here that is none of those asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_selected_is_all_of_it_whoever_else_reads() {

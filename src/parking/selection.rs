@@ -1,0 +1,55 @@
+//! Messages that were pointed at, one by one.
+
+use std::{collections::BTreeMap, iter::repeat_n};
+
+/// Messages by [`print`](super::ParkedMessage::print), and how many of each: nobody can tell equal ones apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selection(BTreeMap<u64, usize>);
+
+impl Selection {
+    /// One more message.
+    pub fn add(&mut self, print: u64) {
+        *self.0.entry(print).or_default() += 1;
+    }
+
+    /// One message fewer; false if none like it is left.
+    pub fn remove(&mut self, print: u64) -> bool {
+        let Some(count) = self.0.get_mut(&print) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&print);
+        }
+        true
+    }
+
+    /// Whether there is one like it.
+    #[must_use]
+    pub fn contains(&self, print: u64) -> bool {
+        self.0.contains_key(&print)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Messages in all.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    /// Each message, equal ones one after the other.
+    pub fn prints(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|(print, count)| repeat_n(*print, *count))
+    }
+}
+
+impl FromIterator<u64> for Selection {
+    fn from_iter<I: IntoIterator<Item = u64>>(prints: I) -> Self {
+        let mut selection = Self::default();
+        prints.into_iter().for_each(|print| selection.add(print));
+        selection
+    }
+}
