@@ -13,7 +13,7 @@ mod unmoved;
 use std::time::{Duration, Instant};
 
 use super::{
-    backoff::{Backoff, jitter},
+    backoff::jitter,
     context::Worker,
     health::{Task, Work},
 };
@@ -184,7 +184,6 @@ async fn in_one_session<S: Source>(
         lead_at: Instant::now(),
         look_every: Duration::ZERO,
     };
-    let mut backoff = Backoff::new(&worker.timing);
     while !stop.is_requested() {
         alive.moved();
         session.lead(S::TABLE).await?;
@@ -193,23 +192,27 @@ async fn in_one_session<S: Source>(
             continue;
         }
         match session.pass(source, alive, stop).await {
-            Ok(passed) => {
-                backoff = Backoff::new(&worker.timing);
-                source.rest(&mut session, &passed, stop).await;
-            }
-            // Without the database there is no lock.
-            Err(error @ OutgoingError::Store(_)) => return Err(error),
-            Err(error) => {
+            Ok(passed) => source.rest(&mut session, &passed, stop).await,
+            Err(error) if session.has_to_last(&error) => {
                 failed(worker, source, &error);
                 session.floor.look_soon();
-                stop.pause(backoff.pause()).await;
+                stop.pause(jitter(worker.timing.backoff_longest)).await;
             }
+            // Its locks end with it: another worker may be able to publish.
+            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
 impl Leader<'_> {
+    /// Whether the session is to go on after a failure: the next one would publish once more what is published and not deleted, and
+    /// what a connection has that an alarm blocks, as it does those of all workers. Without the database there is no lock.
+    fn has_to_last(&self, error: &OutgoingError) -> bool {
+        !matches!(error, OutgoingError::Store(_))
+            && (!self.undeleted.is_empty() || self.engine.is_blocked())
+    }
+
     /// Leads what no other worker leads any more.
     async fn lead(&mut self, table: Table) -> Result<(), StoreError> {
         if self.others.is_empty() || Instant::now() < self.lead_at {

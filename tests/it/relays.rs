@@ -51,6 +51,23 @@ async fn of_two_relays_one_publishes_and_the_other_takes_over() {
     second.stop().await;
 }
 
+/// Before, it led for ever, and tried again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_cannot_publish_lets_another_one_take_over() {
+    let world = World::new().await;
+    let user = world.user("").await;
+    world.permit(&user, [".*", r"^(?!orders\.events$)", ".*"]).await;
+    let address = world.address_of(Some(&user));
+    let first = world.worker_at(address, &world.services.database_url(None), settings());
+    let leaders = async || world.number(&format!("SELECT count(*) {LEADERS}")).await;
+    until("it leads", leaders, |leaders| *leaders == 1).await;
+    let second = world.worker();
+    write(&world, &[("order.closed", "o-1")]).await;
+    until_published(&world).await;
+    first.stop().await;
+    second.stop().await;
+}
+
 /// Three workers, and each that publishes loses its connection to the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {

@@ -73,6 +73,11 @@ impl Outlet {
         self.link().await.map(drop)
     }
 
+    /// Whether the broker has blocked the connection (memory or disk alarm).
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.state.lock().connected().is_some_and(|link| link.is_blocked())
+    }
+
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;

@@ -124,6 +124,11 @@ impl Engine {
         }
     }
 
+    /// Whether the broker takes nothing for now (memory or disk alarm).
+    pub(super) fn is_blocked(&self) -> bool {
+        self.outlet.is_blocked()
+    }
+
     /// Whether a row that waits for this place may be tried again.
     pub(super) fn may_try(&self, place: &str) -> bool {
         let state = self.places.get(place);

@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    IDLE, LEFT_EVERY, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source,
-};
+use super::{IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source};
 use crate::{
     config::PublishScheduled,
     decisions::disposition::NOWHERE_TO_WAIT,
@@ -148,11 +146,14 @@ impl Source for Notices<'_> {
         let health = &self.worker.health;
         match &passed.left {
             Some(left) => {
-                if self.left.as_ref() != Some(&left.reason) {
-                    telemetry::notices_left(left.rows, &left.reason);
-                }
                 health.failed(Work::Schedule, "", &left.reason);
-                self.left = Some(left.reason.clone());
+                // The reason of the oldest is known where all of them were seen.
+                if self.left.is_none()
+                    || passed.is_whole && self.left.as_ref() != Some(&left.reason)
+                {
+                    telemetry::notices_left(left.rows, &left.reason);
+                    self.left = Some(left.reason.clone());
+                }
             }
             // What is left of older ones is seen by a look at everything.
             None if passed.is_whole && passed.returned == 0 => {
@@ -163,12 +164,7 @@ impl Source for Notices<'_> {
             }
             None => {}
         }
-        let rest = match passed {
-            Passed { left: Some(_), .. } => LEFT_EVERY,
-            Passed { published: 0, returned: 0, .. } => IDLE,
-            Passed { .. } => PACE,
-        };
-        stop.pause(rest).await;
+        stop.pause(until_next(passed)).await;
     }
 
     fn failed(&mut self, reason: &str) {
@@ -187,11 +183,14 @@ impl Notices<'_> {
     }
 }
 
-/// The word before the last of a routing key chooses the queue: that of a level, or of a digit where a ladder is entered. With the
-/// timeout that is all what can be refused for.
+/// Until the next pass. What is left is tried again by looks at everything, which have a pace of their own.
+const fn until_next(passed: &Passed) -> Duration {
+    if passed.published == 0 && passed.returned == 0 { IDLE } else { PACE }
+}
+
+/// The first queue can refuse it, or not answer, and so can a permission for the timeout.
 fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
-    let word = route.routing_key.rsplit('.').nth(1).unwrap_or_default();
-    let place = format!("`{word}` in exchange `{}` for `{}`", route.exchange, notice.timeout);
+    let place = format!("{} for {}", route.place(), notice.timeout);
     let ScheduledNotice { id, order_id, timeout: name, due_at, trace, .. } = notice;
     let due = DueNotice { order_id, due_at: Some(due_at) };
     let (place, key) = (Arc::from(place), (Table::Notices, id));
@@ -201,4 +200,18 @@ fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
     }
     let route = Some(route);
     (Row { key, is_new: false, order: None, name, place, waits_for: None, route }, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_that_is_left_does_not_make_new_ones_wait_longer() {
+        let mut passed = Passed { published: 1, ..Passed::default() };
+        passed.leave(1, "full".to_owned());
+        assert_eq!(until_next(&passed), PACE);
+        passed.published = 0;
+        assert_eq!(until_next(&passed), IDLE);
+    }
 }

@@ -1,9 +1,10 @@
 //! Rows that stay: they cannot be deleted, or the broker does not take their notices. They are not published again and again, and
 //! hold up no others.
 
+use overdue::internals::topology::route::Delay;
 use serde_json::json;
 
-use super::{order_of, published};
+use super::{LADDER, order_of, published};
 use crate::support::{World, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,11 +45,12 @@ async fn rows_that_are_locked_or_cannot_be_deleted_are_published_once_and_hold_u
     assert_eq!(orders.len(), 2_503);
 }
 
+const NOT_TAKEN: &str = "scheduled notices are not taken by the broker";
+
 /// Before, all of them were published again each second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     const NOTICES: usize = 300;
-    const NOT_TAKEN: &str = "scheduled notices are not taken by the broker";
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
@@ -76,6 +78,27 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     assert!((1..NOTICES).contains(&tried), "{tried}");
     world.delete("policies", "full").await;
     world.until_published().await;
+}
+
+/// The same digit of another place is another queue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_of_a_ladder_holds_up_only_what_enters_there() {
+    let world = World::of(LADDER).await;
+    world.knows_timeouts().await;
+    let delay = Delay::after("35m").unwrap();
+    let full = world.topology.route("unpaid", &delay).unwrap().queues.remove(0);
+    let pattern = format!("^{}$", full.replace('.', r"\."));
+    world.policy("policies", "full", &pattern, json!({ "max-length": 5 })).await;
+    world.until_policy(&full, "full").await;
+    let mut process = world.started(|_| {}).await;
+    world.sql("SELECT schedule(n, 'unpaid', '35 min') FROM generate_series(1, 300) n").await;
+    process.until_logged(NOT_TAKEN).await;
+    for n in 0..5 {
+        world.sql(&format!("SELECT schedule('other-{n}', 'unpaid', '3 min 30 s')")).await;
+        let other = format!("SELECT count(*) FROM scheduled_notices WHERE order_id = 'other-{n}'");
+        until("the other one published", async || world.number(&other).await, |it| *it == 0).await;
+    }
+    assert!(world.unpublished().await > 0);
 }
 
 /// RabbitMQ says so: nothing looks at the levels. Before, they were confirmed, and parked.
