@@ -154,8 +154,10 @@ impl Publish {
         let (mut failed, mut first) = (0_usize, None);
         while let Some(result) = results.next().await {
             let (line, result) = result.map_err(unreadable)?;
-            progress.add(1);
-            let Err(failure) = result else { continue };
+            let Err(failure) = result else {
+                progress.add(1);
+                continue;
+            };
             failed += 1;
             first.get_or_insert(failure);
             match &mut list {

@@ -190,12 +190,14 @@ fn without_notice(reading: &OrderReading) -> Option<Cause> {
     }
     let notices = &reading.notices.get()?.rows;
     let doctor = || Some("overdue doctor".to_owned());
-    if let Some(why) = notices.iter().find_map(|notice| notice.refused.as_ref()) {
-        return Some((format!("its notice cannot be published: {}", one_line(why)), doctor()));
+    let waiting = notices.iter().filter(|notice| notice.refused.is_none());
+    if let Some(waits) = waiting.filter_map(|notice| reading.ago(notice.since)).max() {
+        let why = || format!("its notice has not been published for {}", about(waits));
+        return (waits > ON_ITS_WAY).then(|| (why(), doctor()));
     }
-    let waits = notices.iter().filter_map(|notice| reading.ago(notice.since)).max();
-    let waits = waits.filter(|since| *since > ON_ITS_WAY)?;
-    Some((format!("its notice has not been published for {}", about(waits)), doctor()))
+    // A later one may have been published, and its row is gone then.
+    let why = notices.iter().find_map(|notice| notice.refused.as_ref())?;
+    Some((format!("an earlier notice of it could not be published: {}", one_line(why)), doctor()))
 }
 
 fn lock_text(seen: &Seen) -> String {

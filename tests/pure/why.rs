@@ -80,6 +80,13 @@ fn notice(since: Option<Timestamp>, refused: Option<&str>) -> Known<Found<Notice
     Known::Known(Found { rows: vec![notice], looked_at: None })
 }
 
+/// One that was refused, and another one, which waits.
+fn refused_then(since: Option<Timestamp>) -> Known<Found<Notice>> {
+    let both = [notice(ago(2_000), Some("the order id is empty")), notice(since, None)];
+    let rows = both.iter().flat_map(|it| it.get().unwrap().rows.clone()).collect();
+    Known::Known(Found { rows, looked_at: None })
+}
+
 fn replayed(at: Option<Timestamp>) -> Known<Vec<Action>> {
     Known::Known(vec![Action {
         at,
@@ -138,6 +145,12 @@ fn what_is_said_and_what_to_type() {
     add("late, and parked", reading(vec![overdue_by(180)]), &|it| it.parked = parked());
     add("late, and its notice is refused", reading(vec![overdue_by(180)]), &|it| {
         it.notices = notice(ago(180), Some("timeout `unpayed` is not in the topology"));
+    });
+    add("late, and one waits after a refused one", reading(vec![overdue_by(180)]), &|it| {
+        it.notices = refused_then(ago(1_980));
+    });
+    add("not due, and just written after a refused one", not_due(), &|it| {
+        it.notices = refused_then(ago(1));
     });
     add("late, and its notice waits", reading(vec![overdue_by(180)]), &|it| {
         it.notices = notice(ago(1_980), None);
