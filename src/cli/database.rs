@@ -1,5 +1,7 @@
 //! `overdue database`: the tables that are ours, and the reference order tables.
 
+use std::path::Path;
+
 use clap::Subcommand;
 
 use super::{
@@ -12,6 +14,7 @@ use crate::{
     store::{
         Store,
         own_tables::{ScheduledState, created},
+        schedule::ScheduleTrigger,
     },
     topology::{Timeout, Topology},
 };
@@ -51,6 +54,16 @@ impl Database {
             Some(topology) => store.timeouts_to_remove(&topology.name, &names(topology)).await?,
             None => Vec::new(),
         };
+        let states = topology.as_ref().filter(|_| trigger).map(states).unwrap_or_default();
+        let callers = match &topology {
+            Some(topology) => store.schedule_triggers(&topology.name, &removed).await?,
+            None => Vec::new(),
+        };
+        let (mut dropped, others): (Vec<_>, Vec<_>) =
+            callers.into_iter().partition(|caller| caller.is_ours);
+        refuse(&others, &settings.topology)?;
+        // Those of `--trigger` get the timeout that their state has now.
+        dropped.retain(|it| !states.iter().any(|state| state.is_scheduled_by(&it.name)));
         let triggers =
             if trigger { "\nand triggers on the table orders, which schedule notices" } else { "" };
         let created = created(search_path, reference_tables)?;
@@ -58,16 +71,22 @@ impl Database {
         let refused = removed.iter().map(|timeout| {
             format!("\nremoves the timeout `{timeout}`, which {file} does not have: schedule() refuses it then")
         });
-        let refused: String = refused.collect();
+        let drops = |it: &ScheduleTrigger| {
+            format!("\ndrops the trigger {} on {}, which would fail", it.name, it.table)
+        };
+        let refused: String = refused.chain(dropped.iter().map(drops)).collect();
         print(format!("creates what is missing of these\n{created}{triggers}{refused}"))?;
         confirm.ask(&format!("do this at {}?", store.address()))?;
         store.init(search_path, reference_tables).await?;
         if let Some(topology) = &topology {
             let timeouts: Vec<_> = topology.timeouts.iter().map(Timeout::name_and_delay).collect();
-            store.set_timeouts(&topology.name, &timeouts, &removed).await?;
+            store.set_timeouts(&topology.name, &timeouts, &[]).await?;
             if trigger {
-                install(&store, topology).await?;
+                install(&store, &states).await?;
             }
+            // Last, and no trigger calls them any more: one that fails ends the transaction of an order.
+            store.drop_triggers(&dropped).await?;
+            store.set_timeouts(&topology.name, &[], &removed).await?;
         }
         print(format!("{} is ready (search path {})", store.address(), search_path))
     }
@@ -77,19 +96,37 @@ fn names(topology: &Topology) -> Vec<&str> {
     topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect()
 }
 
-async fn install(store: &Store, topology: &Topology) -> Result<(), Failure> {
-    let states: Vec<ScheduledState<'_>> = STATES
+/// A trigger of somebody else would fail, and with it each statement that fires it.
+fn refuse(others: &[ScheduleTrigger], file: &Path) -> Result<(), Failure> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let drop = |it: &ScheduleTrigger| format!("\n  {}  -- `{}`", it.drop_statement(), it.timeout);
+    let drops: String = others.iter().map(drop).collect();
+    Err(Failure::configuration(format!(
+        "triggers call schedule_row() with a timeout that {} does not have, and the statements that fire them would fail; \
+         nothing was changed. Drop them first, as the owner of the table, or make them again with another timeout:{drops}",
+        file.display()
+    )))
+}
+
+/// The states of the reference tables for which the topology has a timeout.
+fn states(topology: &Topology) -> Vec<ScheduledState<'_>> {
+    STATES
         .iter()
         .filter_map(|(effect, status, deadline)| {
             let timeout = topology.timeouts.iter().find(|timeout| timeout.effect == *effect)?;
             Some(ScheduledState { timeout: &timeout.name, status, deadline })
         })
-        .collect();
+        .collect()
+}
+
+async fn install(store: &Store, states: &[ScheduledState<'_>]) -> Result<(), Failure> {
     if states.is_empty() {
         return Err(Failure::configuration(
             "no timeout of the topology file has the effect close, cancel or complete, and --trigger is for the reference \
              tables; a trigger on your own tables is three lines of SQL: see docs/publishing-from-sql.md",
         ));
     }
-    Ok(store.schedule_by_triggers(&states).await?)
+    Ok(store.schedule_by_triggers(states).await?)
 }

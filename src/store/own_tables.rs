@@ -93,6 +93,14 @@ pub(crate) struct ScheduledState<'a> {
     pub(crate) deadline: &'static str,
 }
 
+impl ScheduledState<'_> {
+    /// Whether a trigger of `--trigger` is for this state.
+    pub(crate) fn is_scheduled_by(&self, trigger: &str) -> bool {
+        let state = trigger.strip_prefix("schedule_new_");
+        state.or(trigger.strip_prefix("schedule_changed_")) == Some(self.status)
+    }
+}
+
 impl Store {
     /// Creates what is missing, in one transaction.
     ///

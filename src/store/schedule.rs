@@ -16,6 +16,7 @@ const CLAIM: &str = include_str!("../../sql/schedule_claim.sql");
 const REFUSE: &str = include_str!("../../sql/schedule_refuse.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
 const UNCOVERED: &str = include_str!("../../sql/schedule_uncovered.sql");
+const CALLERS: &str = include_str!("../../sql/schedule_callers.sql");
 const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
 /// What is done with notices.
@@ -67,6 +68,16 @@ pub(crate) struct Uncovered {
     pub(crate) id: i64,
     /// None where no message could carry it; the one that publishes sets it aside.
     pub(crate) order: Option<OrderId>,
+}
+
+/// A trigger that schedules for a timeout. Names are as SQL has them.
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduleTrigger {
+    pub(crate) name: String,
+    pub(crate) table: String,
+    pub(crate) timeout: String,
+    /// `overdue database init --trigger` has made it, and this user may drop it.
+    pub(crate) is_ours: bool,
 }
 
 impl Store {
@@ -121,6 +132,35 @@ impl Store {
         self.rows("schedule_timeouts", TIMEOUTS, &parameters).await.map(drop)
     }
 
+    /// Triggers that fail when a topology has these timeouts no more.
+    pub(crate) async fn schedule_triggers(
+        &self,
+        topology: &str,
+        removed: &[String],
+    ) -> Result<Vec<ScheduleTrigger>, StoreError> {
+        if removed.is_empty() {
+            // The tables may not be there.
+            return Ok(Vec::new());
+        }
+        let rows = self.rows("schedule_callers", CALLERS, &[&removed, &topology]).await?;
+        let trigger = |row: &Row| ScheduleTrigger {
+            name: row.get("trigger_name"),
+            table: row.get("table_name"),
+            timeout: row.get("timeout"),
+            is_ours: row.get("is_ours"),
+        };
+        Ok(rows.iter().map(trigger).collect())
+    }
+
+    /// Drops triggers, in one transaction.
+    pub(crate) async fn drop_triggers(
+        &self,
+        triggers: &[ScheduleTrigger],
+    ) -> Result<(), StoreError> {
+        let drops = triggers.iter().map(ScheduleTrigger::drop_statement).collect::<Vec<_>>();
+        self.run_script("schedule_triggers_drop", &drops.join("\n")).await
+    }
+
     /// Notices that have been over for `grace`, by their rows.
     pub(crate) async fn uncovered(
         &self,
@@ -137,6 +177,13 @@ impl Store {
             order: row.try_get("order_id").ok().and_then(|id| OrderId::parse(id).ok()),
         });
         Ok(read.collect())
+    }
+}
+
+impl ScheduleTrigger {
+    /// What takes it away.
+    pub(crate) fn drop_statement(&self) -> String {
+        format!("DROP TRIGGER {} ON {};", self.name, self.table)
     }
 }
 

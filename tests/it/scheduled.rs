@@ -6,6 +6,7 @@ mod left;
 mod page;
 mod refused;
 mod rights;
+mod triggers;
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -161,4 +161,7 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains("docs/publishing-from-sql.md"), "{run}");
+    // Nor does it remove what the triggers call.
+    let removed = "SELECT count(*) FROM schedule_timeouts WHERE removed_at IS NOT NULL";
+    assert_eq!(world.number(removed).await, 0);
 }
