@@ -177,8 +177,9 @@ impl Route {
 }
 
 impl Topology {
-    /// Where to publish a notice for `timeout` that is to come out after `delay`: never later than that, because a
-    /// worker of ours holds it until the deadline. Levels and ladders are coarser than a millisecond.
+    /// Where to publish a notice for `timeout` that is to come out after `delay`: no later than that, because a worker
+    /// of ours holds it until the deadline; with levels, what is shorter than the shortest of them waits that long.
+    /// Levels and ladders are coarser than a millisecond.
     ///
     /// # Errors
     /// The topology knows no such timeout, level or category; the error lists those it knows. The ladder is too short.

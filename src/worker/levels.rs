@@ -17,7 +17,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 /// Shared by all consumers of a session.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    returned: Mutex<Option<(LevelRoutes, Instant)>>,
+    /// The routes that are lost, and when the last message was returned.
+    returned: Mutex<(LevelRoutes, Option<Instant>)>,
 }
 
 impl Levels {
@@ -31,26 +32,23 @@ impl Levels {
         now: Instant,
     ) -> Result<Route, RouteError> {
         let mut returned = self.returned.lock();
-        let known =
-            returned.take_if(|(_, last)| now.saturating_duration_since(*last) >= FORGOTTEN_AFTER);
-        drop(known);
-        let route = match returned.as_ref() {
-            Some((routes, _)) => routes.wait(topology, timeout, rest),
-            None => LevelRoutes::default().wait(topology, timeout, rest),
-        };
-        route.map(|route| topology.again(route))
+        let (routes, last) = &mut *returned;
+        if last.is_some_and(|last| now.saturating_duration_since(last) >= FORGOTTEN_AFTER) {
+            (*routes, *last) = (LevelRoutes::default(), None);
+        }
+        routes.wait(topology, timeout, rest).map(|route| topology.again(route))
     }
 
     /// The broker has returned a message that took `route`.
     pub(super) fn returned(&self, route: &Route, now: Instant) {
         let mut returned = self.returned.lock();
-        let (routes, last) = returned.get_or_insert_with(|| (LevelRoutes::default(), now));
+        let (routes, last) = &mut *returned;
         routes.lose(route);
-        *last = now;
+        *last = Some(now);
     }
 
     /// Somebody else has found levels that are there again.
     pub(super) fn forget(&self) {
-        *self.returned.lock() = None;
+        *self.returned.lock() = (LevelRoutes::default(), None);
     }
 }
