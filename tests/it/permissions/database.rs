@@ -186,7 +186,7 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     }
     let of_worker =
         ["history_", "outbox_", "outgoing_", "pauses_", "schedule_", "watch_", "table_"];
-    let scripts = ["schedule_known", "schedule_timeouts", "schedule_triggers"];
+    let scripts = ["schedule_known", "schedule_timeouts", "schedule_triggers", "schedule_callers"];
     if role == WORKER {
         return !scripts.contains(&statement)
             && of_worker.iter().any(|prefix| statement.starts_with(prefix));
