@@ -23,6 +23,11 @@ impl Backoff {
         wait
     }
 
+    /// Whether its waits grow no more.
+    pub(super) fn is_longest(&self) -> bool {
+        self.bound >= self.longest
+    }
+
     /// Like [`Backoff::pause`], and no shorter than `shortest`.
     pub(super) fn pause_after(&mut self, shortest: Duration) -> Duration {
         (shortest + self.pause()).min(self.longest)

@@ -13,7 +13,7 @@ mod unmoved;
 use std::time::{Duration, Instant};
 
 use super::{
-    backoff::jitter,
+    backoff::{Backoff, jitter},
     context::Worker,
     health::{Task, Work},
 };
@@ -184,6 +184,7 @@ async fn in_one_session<S: Source>(
         lead_at: Instant::now(),
         look_every: Duration::ZERO,
     };
+    let mut backoff = Backoff::new(&worker.timing);
     while !stop.is_requested() {
         alive.moved();
         session.lead(S::TABLE).await?;
@@ -192,25 +193,29 @@ async fn in_one_session<S: Source>(
             continue;
         }
         match session.pass(source, alive, stop).await {
-            Ok(passed) => source.rest(&mut session, &passed, stop).await,
-            Err(error) if session.has_to_last(&error) => {
+            Ok(passed) => {
+                backoff = Backoff::new(&worker.timing);
+                source.rest(&mut session, &passed, stop).await;
+            }
+            // Without the database there is no lock.
+            Err(error @ OutgoingError::Store(_)) => return Err(error),
+            // After a while its locks end with it: another worker may be able to publish.
+            Err(error) if backoff.is_longest() && !session.has_to_last() => return Err(error),
+            Err(error) => {
                 failed(worker, source, &error);
                 session.floor.look_soon();
-                stop.pause(jitter(worker.timing.backoff_longest)).await;
+                stop.pause(backoff.pause()).await;
             }
-            // Its locks end with it: another worker may be able to publish.
-            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
 impl Leader<'_> {
-    /// Whether the session is to go on after a failure: the next one would publish once more what is published and not deleted, and
-    /// what a connection has that an alarm blocks, as it does those of all workers. Without the database there is no lock.
-    fn has_to_last(&self, error: &OutgoingError) -> bool {
-        !matches!(error, OutgoingError::Store(_))
-            && (!self.undeleted.is_empty() || self.engine.is_blocked())
+    /// Whether the session is to go on whatever fails: the next one would publish once more what is published and not deleted, and what
+    /// a connection has that an alarm blocks, as it does those of all workers.
+    fn has_to_last(&self) -> bool {
+        !self.undeleted.is_empty() || self.engine.is_blocked()
     }
 
     /// Leads what no other worker leads any more.
