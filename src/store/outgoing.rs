@@ -146,7 +146,12 @@ impl OutgoingSession {
             }
             .boxed()
         };
-        isolate(rows, delete).await
+        let left = isolate(rows, &delete).await?;
+        if left.rows.is_empty() || left.reason != KEPT {
+            return Ok(left);
+        }
+        // A statement that has waited for somebody who deleted them still sees them.
+        isolate(&left.rows, delete).await
     }
 
     /// Runs a prepared statement.

@@ -129,6 +129,25 @@ async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
     assert!(seen.values().all(|copies| *copies <= 3), "{seen:?}");
 }
 
+/// As one that somebody else deletes at that moment: the statement that has waited for it still sees it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_gone_at_a_second_look_is_not_called_undeletable() {
+    let world = World::new().await;
+    let keeps = "CREATE SEQUENCE looks;
+                 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN IF nextval('looks') = 1 THEN RETURN NULL; END IF; RETURN OLD; END $$;
+                 CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()";
+    world.sql(keeps).await;
+    let mut worker = world.started(|_| {}).await;
+    write(&world, &[("order.closed", "o-1")]).await;
+    let left = async || world.number("SELECT count(*) FROM outbox").await;
+    until("no row left", left, |left| *left == 0).await;
+    worker.signal("TERM");
+    worker.ended().await;
+    assert_eq!(worker.logged("cannot be deleted"), 0);
+    assert_eq!(world.number("SELECT last_value FROM looks").await, 2);
+}
+
 /// A DELETE that hangs is given up after seconds, and the others are deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
