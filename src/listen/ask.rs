@@ -29,21 +29,24 @@ pub(crate) async fn ask(
 ) -> Result<(u16, String), AskError> {
     let address = reachable(address);
     let failed = |reason: String| AskError { address, reason };
-    match timeout(patience, get(format!("http://{address}{path}"))).await {
+    match timeout(patience, get(address, path)).await {
         Ok(answer) => answer.map_err(|error| failed(cause(&error))),
         Err(_) => Err(failed(format!("not within {} s", patience.as_secs()))),
     }
 }
 
-async fn get(url: String) -> Result<(u16, String), reqwest::Error> {
-    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).build()?;
+/// No URL has the scope of an address, as `fe80::1%2`: a name stands for it.
+async fn get(address: SocketAddr, path: &str) -> Result<(u16, String), reqwest::Error> {
+    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]);
+    let client = client.resolve("worker", address).build()?;
+    let url = format!("http://worker:{}{path}", address.port());
     let response = client.get(url).send().await?;
     Ok((response.status().as_u16(), response.text().await?))
 }
 
 /// The innermost: those around it are the client's.
 fn cause(error: &dyn Error) -> String {
-    successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
+    successors(Some(error), |&error| error.source()).last().unwrap_or(error).to_string()
 }
 
 /// Who listens on every address is reached on this machine's own.

@@ -44,8 +44,7 @@ pub(crate) async fn declare<'a>(
     link.answered(declaring).await.map_err(failed("declare"))?;
     for (exchange, key) in bindings {
         let (options, none) = (QueueBindOptions::default(), FieldTable::default());
-        let binding =
-            channel.queue_bind(queue.into(), exchange.into(), key.into(), options, none);
+        let binding = channel.queue_bind(queue.into(), exchange.into(), key.into(), options, none);
         link.answered(binding).await.map_err(failed("bind"))?;
     }
     Ok(channel)

@@ -48,19 +48,17 @@ impl ParkedMessage {
     #[must_use]
     pub fn read(topology: &Topology, received: &Received) -> Self {
         let parked = received.parked();
+        let cause = Cause::of(topology, received, &parked);
+        let timeout =
+            timeout_of(topology, received, parked.timeout.as_deref(), parked.death.as_ref());
         let mut print = DefaultHasher::new();
         (&received.routing_key, &received.message_id, &received.body).hash(&mut print);
-        (parked.at, parked.attempts, &parked.reason, &parked.timeout).hash(&mut print);
+        (parked.at, parked.attempts, cause.to_string(), &timeout).hash(&mut print);
         Self {
             print: print.finish(),
             order: received.notice().ok().map(|notice| notice.order_id),
-            cause: Cause::of(topology, received, &parked),
-            timeout: timeout_of(
-                topology,
-                received,
-                parked.timeout.as_deref(),
-                parked.death.as_ref(),
-            ),
+            cause,
+            timeout,
             parked_at: parked.at,
             attempts: parked.attempts,
             routing_key: received.routing_key.to_string(),

@@ -93,11 +93,12 @@ impl Replay {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let lots = lots(settings).await?;
         let mut filter = self.select.filter();
-        let mut expected = None;
+        let (mut expected, mut counted_all) = (None, Ok(None));
         if !self.confirm.yes {
             let lock = lots.lock().await?;
             let mut progress = Progress::new("messages looked at", None);
-            let (totals, which, seen) = lots.preview(&filter, |number| progress.add(number)).await?;
+            let (totals, which, seen) =
+                lots.preview(&filter, |number| progress.add(number)).await?;
             drop(progress);
             lock.release().await;
             if totals.leaving() == 0 {
@@ -114,7 +115,7 @@ impl Replay {
             ))?;
             // Not what is parked while somebody thinks about the answer.
             filter.selected = which;
-            expected = Some(totals.total());
+            (expected, counted_all) = (Some(totals.total()), seen.end());
         }
         let stop = setup::stop_on_signals()?;
         let mut progress = Progress::new("messages done", expected);
@@ -126,7 +127,7 @@ impl Replay {
             self.answer(&lots, &totals)?;
         }
         note_of_stop(&stop);
-        said(ended)
+        said(ended.and_then(|note| Ok(note.or(counted_all?))))
     }
 
     fn answer(&self, lots: &Lots, totals: &Totals) -> Result<(), Failure> {
@@ -146,7 +147,7 @@ impl DropMessages {
             ));
         }
         let lots = lots(settings).await?;
-        let mut expected = None;
+        let (mut expected, mut counted_all) = (None, Ok(None));
         if !self.confirm.yes {
             let lock = lots.lock().await?;
             let (reasons, which, seen) = lots.reasons(&filter).await?;
@@ -162,7 +163,7 @@ impl DropMessages {
             self.confirm
                 .ask(&format!("drop {} of {address} for good?", counted(total, "message")))?;
             filter.selected = which;
-            expected = Some(total);
+            (expected, counted_all) = (Some(total), seen.end());
         }
         let stop = setup::stop_on_signals()?;
         let mut progress = Progress::new("messages dropped", expected);
@@ -174,7 +175,7 @@ impl DropMessages {
             self.answer(&lots, dropped)?;
         }
         note_of_stop(&stop);
-        said(ended)
+        said(ended.and_then(|note| Ok(note.or(counted_all?))))
     }
 
     fn answer(&self, lots: &Lots, dropped: u64) -> Result<(), Failure> {
