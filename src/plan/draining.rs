@@ -130,7 +130,7 @@ pub enum Needed {
         /// Where it is.
         virtual_host: String,
     },
-    /// A queue dead-letters to it.
+    /// A queue dead-letters to it, or a worker publishes there what it consumes from the queue.
     DeadLetters {
         /// The queue.
         queue: String,

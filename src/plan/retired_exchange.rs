@@ -3,12 +3,12 @@
 
 use super::{
     Change, Contents, Needed, Plan, Reason, RetiredExchange,
-    generation::{Resolved, is_shard_of},
+    generation::{Resolved, is_shard_of, number_of},
     snapshot::Snapshot,
 };
 use crate::{
     objects::{
-        Binding, Exchange, Objects,
+        Binding, Exchange, Objects, Queue,
         shard::{self, CONSISTENT_HASH},
     },
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
@@ -87,8 +87,10 @@ pub(super) fn needed(
     }
     let deleted = |queue: &str| plan.changes().any(|change| deletes(change, queue));
     let mut queues = observed.objects.queues.values();
-    let feeds =
-        queues.find(|it| it.dead_letter_exchange() == Some(name) && !deleted(it.name.as_str()));
+    let leads = |it: &Queue| {
+        it.dead_letter_exchange() == Some(name) || is_left_of_compat(topology, &it.name, name)
+    };
+    let feeds = queues.find(|it| leads(it) && !deleted(it.name.as_str()));
     if let Some(queue) = feeds {
         return Some(Needed::DeadLetters { queue: queue.name.clone() });
     }
@@ -106,6 +108,14 @@ pub(super) fn needed(
             && !gone.contains(&it.source.as_str())
     })?;
     Some(Needed::Bound { exchange: bound.source.clone() })
+}
+
+/// Whether workers with a file from before, which has `[compat.x-delay]`, publish to `exchange` what they consume from `queue`.
+fn is_left_of_compat(topology: &Topology, queue: &str, exchange: &str) -> bool {
+    let base = topology.compat_queue();
+    (exchange == topology.compat_due_exchange() || exchange == topology.compat_rest_exchange())
+        && number_of(&base, queue).is_some()
+        && !topology.all_business_queues().any(|it| it == base)
 }
 
 /// Whether it was in front of shards that the topology does not have.

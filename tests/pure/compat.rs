@@ -3,7 +3,7 @@
 use lapin::types::{AMQPValue, ByteArray, FieldTable};
 use overdue::internals::{
     objects::{Binding, Objects, route},
-    plan::{Change, Plan},
+    plan::{Change, Clock, Plan},
     topology::{
         Topology, check::Surroundings, file::RoutingType, lint, taken_over_exchange::XDelay,
     },
@@ -110,6 +110,47 @@ fn without_the_section_everything_of_it_goes() {
         broker = applied(&broker, &next);
     }
     assert_eq!(broker.objects, without().objects());
+}
+
+/// Workers with the old file publish to both what they delay, and that may be on its way long before it is in `orders.compat`.
+#[test]
+fn where_workers_publish_what_they_delay_stays_as_long_as_their_queue() {
+    let levels = "delay.levels = [\"1s\", \"30m\", \"60d\"]";
+    let ladder = "delay.strategy = \"ladder\"\ndelay.ladder = { max = \"14d\" }";
+    let ladder = FILE.replace(levels, ladder);
+    let clock = |now_s| Some(Clock { now_s, counts_settle_s: 11 });
+    for (file, waits_in) in [
+        (FILE, "orders.delay.30m"),
+        (FILE, "orders.compat.delay.30m"),
+        (&*ladder, "orders.ladder.delay.10d"),
+    ] {
+        let read = |section| Topology::parse(&format!("{file}{section}")).expect("a good file");
+        let (with, without) = (read(COMPAT), read(""));
+        let mut broker = empty_queues(with.objects());
+        broker.clock = clock(0);
+        assert_eq!(broker.messages.insert(waits_in.to_owned(), 1), Some(0), "{waits_in}");
+        let first = plan(&without, &broker);
+        let stay: Vec<String> = first.retired_exchanges.iter().map(ToString::to_string).collect();
+        let wanted = ["due", "rest"].map(|it| {
+            format!("~ exchange  orders.compat.{it}  queue orders.compat still leads to it")
+        });
+        assert_eq!(stay, wanted, "{first}");
+        let mut broker = applied(&broker, &first);
+        broker.clock = clock(11);
+        broker.messages.insert(waits_in.to_owned(), 0);
+        for _ in 0..3 {
+            broker = applied(&broker, &plan(&without, &broker));
+        }
+        assert_eq!(broker.objects, without.objects(), "{waits_in}");
+    }
+}
+
+/// Then workers publish to neither.
+#[test]
+fn a_timeout_with_the_name_of_their_queue_keeps_no_exchange_of_theirs() {
+    let after = Topology::parse(&FILE.replace("unpaid", "compat")).expect("a good file");
+    let planned = plan(&after, &empty_queues(with_compat().objects()));
+    assert_eq!(planned.retired_exchanges, [], "{planned}");
 }
 
 #[test]
