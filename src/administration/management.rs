@@ -207,6 +207,11 @@ impl Management {
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
+        let due = |queue: &QueueStats| {
+            let dead_letters = queue.dead_letters().filter(|it| *it > 0)?;
+            Some((queue.name.clone(), dead_letters))
+        };
+        let dead_letters = stats.values().filter_map(due).collect();
         let stats = stats.into_values();
         let held = |queue: QueueStats| queue.held().map(|held| (queue.name, held));
         let messages = stats.filter_map(held).collect();
@@ -220,7 +225,15 @@ impl Management {
             bindings: bindings.into_iter().map(Binding::from).collect(),
         };
         let virtual_host = self.vhost.clone();
-        Ok(Snapshot { virtual_host, objects, messages, delayed, consumed, ..Snapshot::default() })
+        Ok(Snapshot {
+            virtual_host,
+            objects,
+            messages,
+            dead_letters,
+            delayed,
+            consumed,
+            ..Snapshot::default()
+        })
     }
 
     /// Why the exchanges cannot be listed. A virtual host that the user may not use is not there for this API on

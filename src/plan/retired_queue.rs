@@ -6,7 +6,7 @@ use super::{
     Change, Contents, Draining, Drains, Note, Plan, Reason, Refusal,
     generation::{Resolved, is_of, number_of},
     own_queues::{Hold, Kind, is_marked, kind, message_ttl},
-    snapshot::Snapshot,
+    snapshot::{SLOTS, Snapshot},
     way::Ways,
 };
 use crate::{
@@ -127,7 +127,14 @@ impl RetiredQueue<'_> {
     fn is_over(&self, leaving: Leaving) -> bool {
         let clock = self.observed.clock;
         let passed = clock.map(|clock| clock.now_s.saturating_sub(leaving.since_s));
-        passed.zip(self.takes()).is_some_and(|(passed, takes)| Duration::from_secs(passed) >= takes)
+        let over = |(passed, takes): (u64, Duration)| Duration::from_secs(passed) >= takes;
+        passed.zip(self.takes()).is_some_and(over) && !self.may_be_blocked()
+    }
+
+    /// Whether all slots of a level may be taken by what is for others: then nothing comes out of it.
+    fn may_be_blocked(&self) -> bool {
+        let dead_letters = &self.observed.dead_letters;
+        self.delays().any(|level| dead_letters.get(&level.name).is_some_and(|it| *it >= SLOTS))
     }
 
     /// Whether nothing was put back since then, or nothing is anywhere that could come out. What was counted in another term

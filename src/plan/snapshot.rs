@@ -10,6 +10,10 @@ use crate::{
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
+/// Dead letters that a quorum queue hands on at once, unless `dead_letter_worker_consumer_prefetch` is raised
+/// (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
+pub(crate) const SLOTS: u64 = 32;
+
 /// One reading of a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -22,6 +26,9 @@ pub struct Snapshot {
     /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
+    /// Messages in each queue that are due and that no queue has taken yet, as late as the counts; none is not in it.
+    #[serde(default)]
+    pub dead_letters: BTreeMap<String, u64>,
     /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
     #[serde(default)]
     pub delayed: BTreeMap<String, u64>,

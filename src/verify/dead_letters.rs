@@ -23,10 +23,6 @@ use crate::{
     topology::{Timeout, Topology},
 };
 
-/// Dead letters that a quorum queue hands on at once, unless `dead_letter_worker_consumer_prefetch` is raised
-/// (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
-pub(crate) const SLOTS: u64 = 32;
-
 /// A routing key of dead letters.
 pub(super) struct DeadLetterKey {
     pub(super) text: String,

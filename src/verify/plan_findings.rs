@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{dead_letters::SLOTS, policies::SAYS_NOTHING};
+use super::policies::SAYS_NOTHING;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
@@ -10,6 +10,7 @@ use crate::{
         Change, Difference, Draining, Note, Plan, Reason, Refusal, Step, count_of,
         generation::{Resolved, number_of},
         own_queues::{Hold, Kind, kind},
+        snapshot::SLOTS,
     },
     text::{counted, option},
     topology::{Topology, file::QueueType, strategy::Strategy},

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::dead_letters::{SLOTS, dead_letter_keys};
+use super::dead_letters::dead_letter_keys;
 use crate::{
     diagnostic::{Diagnostic, Draft, Fix, Severity, Subject},
     objects::{
@@ -15,7 +15,7 @@ use crate::{
         Change, Plan,
         generation::{Resolved, is_of, is_shard_of},
         own_queues::{Kind, role},
-        snapshot::Snapshot,
+        snapshot::{SLOTS, Snapshot},
     },
     topology::Topology,
 };

@@ -173,6 +173,23 @@ fn how_long_it_stays_bound() {
     }
 }
 
+/// Another queue may take nothing of what comes out of a level: then all its slots are taken, and no time is enough.
+#[test]
+fn while_a_level_may_be_blocked_its_queue_stays_bound() {
+    for (dead_letters, stays) in [(31, false), (32, true)] {
+        let mut broker = broker();
+        holds(&mut broker, "orders.delay.1s", 100);
+        broker.dead_letters.insert("orders.delay.1s".to_owned(), dead_letters);
+        acked(&mut broker, 5);
+        marked(&mut broker, 500, Some(acks(5)));
+        let plan = removed(&broker);
+        assert_eq!(unbound(&plan, REMOVED).is_empty(), stays, "{plan}");
+        let leaving = Drains::Leaving { in_levels: Some(100), within: None };
+        assert_eq!(drains(&plan), stays.then_some(&leaving), "{plan}");
+        assert_eq!(marks(&plan), Vec::<&str>::new(), "{plan}");
+    }
+}
+
 /// Each ack of theirs may have been for a message that was put back.
 #[test]
 fn an_older_generation_is_emptied_before_the_mark() {
