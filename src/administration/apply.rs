@@ -36,7 +36,7 @@ const WITHOUT_PLUGIN: BrokerVersion = BrokerVersion::new(4, 3);
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The first step failed; nothing was changed.
+    /// A step failed before any was done; nothing was changed.
     #[error(transparent)]
     First(#[from] StepError),
     /// The plan is refused; nothing was changed.
@@ -221,12 +221,15 @@ pub(super) async fn carry_out(
         unbinding: unbinding.map(|step| step.change.clone()).collect(),
         looked_again: false,
     };
-    for (done, step) in plan.steps.iter().enumerate() {
+    let mut done = 0;
+    for step in &plan.steps {
         let result = steps.carry_out(step).await.map_err(|source| match done {
             0 => ApplyError::First(source),
             _ => ApplyError::Partly { done, all: plan.steps.len(), source: Box::new(source) },
         })?;
-        steps.all_done &= result == StepResult::Done;
+        let is_done = result == StepResult::Done;
+        steps.all_done &= is_done;
+        done += usize::from(is_done);
         on_step(step, result);
     }
     steps.deletion.end().await;

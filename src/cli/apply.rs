@@ -70,6 +70,9 @@ pub(super) struct Applied {
     pub(super) applied: usize,
     /// Steps that were left for a later apply, and why.
     pub(super) left: Vec<String>,
+    /// Queues that are to be deleted, and that the broker has not counted.
+    #[serde(skip)]
+    uncounted: Vec<String>,
     /// Retired queues that are not empty yet.
     draining: Vec<Draining>,
     /// Exchanges that the topology no longer has, and that are still needed.
@@ -169,13 +172,15 @@ impl Apply {
         applied: &mut Applied,
     ) -> Result<(), Failure> {
         let before = applied.applied;
-        make(change, decide, applied).await?;
+        let made = make(change, decide, applied).await;
         // Afterwards: what cannot be written must not stop it half-way.
+        let mut left = applied.left.iter();
+        let said = left.try_for_each(|it| self.say(format!("left for a later apply, {it}")));
+        made?;
+        said?;
         let done = applied.applied - before;
         let steps = done + applied.left.len();
-        let kept = applied.left.iter().map(|left| format!("left for a later apply, {left}\n"));
-        let kept: String = kept.collect();
-        self.say(format!("{kept}applied {done} of {steps} steps"))
+        self.say(format!("applied {done} of {steps} steps"))
     }
 
     /// To people; programs get it at the end.
@@ -193,7 +198,6 @@ impl Apply {
         let mut waiting = DrainWait::new(within, change.management.statistics_interval());
         let look_every = change.management.address().timing.draining_every;
         let mut bar = DrainBar::new();
-        let mut done: Option<Plan> = None;
         loop {
             let (plan, _) = change.plan().await?;
             match waiting.next(&plan, began.elapsed()) {
@@ -213,10 +217,17 @@ impl Apply {
                 }
                 Next::CarryOut => {
                     let left = within.map(|within| within.saturating_sub(began.elapsed()));
+                    let before = applied.applied;
                     let made = self.make(change, Ok, applied);
                     bar.aside(at_most(left, made)).await?;
+                    let done = applied.applied - before;
+                    let again = waiting.carried_out(&plan, done, &applied.uncounted);
+                    let again = again.map_err(|gave_up| {
+                        bar.end();
+                        Failure::failed(gave_up.to_string())
+                    })?;
                     // What could not be done is not tried again at once.
-                    if done.replace(plan.clone()).as_ref() == Some(&plan) {
+                    if again {
                         tokio::time::sleep(look_every).await;
                     }
                 }
@@ -253,14 +264,20 @@ pub(super) async fn make(
     applied: &mut Applied,
 ) -> Result<(), Failure> {
     applied.left.clear();
+    applied.uncounted.clear();
     let on_event = |event: ChangeEvent<'_>| match event {
         ChangeEvent::WaitsForLock => {
             report("another overdue is changing this topology: waiting until it is done");
         }
-        ChangeEvent::Step(step, result) => match why_left(result) {
-            None => applied.applied += 1,
-            Some(why) => applied.left.push(format!("{why}: {}", step.change)),
-        },
+        ChangeEvent::Step(step, result) => {
+            if result == StepResult::NotCounted {
+                applied.uncounted.push(step.change.queue().to_owned());
+            }
+            match why_left(result) {
+                None => applied.applied += 1,
+                Some(why) => applied.left.push(format!("{why}: {}", step.change)),
+            }
+        }
     };
     change.make(decide, on_event).await.map(drop)
 }

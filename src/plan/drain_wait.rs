@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval};
+use super::{
+    Change, Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
+};
 use crate::diagnostic::unblock;
 
 /// What has been seen so far.
@@ -14,6 +16,8 @@ pub struct DrainWait {
     uncounted_since: Option<Duration>,
     fewest: u64,
     fell_at: Duration,
+    /// What was carried out last.
+    carried_out: Option<Vec<Change>>,
     /// Of each queue with a TTL: within what time it was to be empty, and when that was said first.
     said: BTreeMap<String, (Duration, Duration)>,
 }
@@ -86,8 +90,9 @@ pub enum GaveUp {
     },
     /// Nobody knows how much is left.
     #[error(
-        "the broker has not counted the messages in {queues} for {for_s} s: are its statistics on, and does every \
-         queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty"
+        "the broker has not counted the messages in {queues} for {for_s} s: are its statistics on, does every queue \
+         have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? \
+         Nothing is lost; a later `overdue apply` deletes what is empty"
     )]
     Uncounted {
         /// The queues.
@@ -108,6 +113,7 @@ impl DrainWait {
             uncounted_since: None,
             fewest: u64::MAX,
             fell_at: Duration::ZERO,
+            carried_out: None,
             said: BTreeMap::new(),
         }
     }
@@ -148,6 +154,27 @@ impl DrainWait {
             Some(within) if elapsed >= within => Next::GiveUp(GaveUp::Late { within, left }),
             _ => Next::Look(left),
         }
+    }
+
+    /// What becomes of `plan`, of which `done` steps were carried out, and these queues were not counted: whether it is what was
+    /// carried out before.
+    ///
+    /// # Errors
+    /// It is, nothing of it was done, and it waited for counts as long as it does.
+    pub fn carried_out(
+        &mut self,
+        plan: &Plan,
+        done: usize,
+        uncounted: &[String],
+    ) -> Result<bool, GaveUp> {
+        let changes: Vec<Change> = plan.changes().cloned().collect();
+        let again = self.carried_out.as_ref() == Some(&changes);
+        self.carried_out = Some(changes);
+        if !again || done > 0 || uncounted.is_empty() {
+            return Ok(again);
+        }
+        let for_s = self.statistics.uncounted_at_most().as_secs();
+        Err(GaveUp::Uncounted { queues: uncounted.join(", "), for_s })
     }
 
     /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes. In a ladder

@@ -223,7 +223,24 @@ fn a_count_that_stays_unknown_ends_it() {
     let Next::GiveUp(gave_up) = waiting.next(&unknown, 4 * statistics().uncounted_at_most()) else {
         panic!("nobody counts");
     };
-    insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, and does every queue have a leader (`overdue doctor`)? Nothing is lost; a later `overdue apply` deletes what is empty");
+    insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, does every queue have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? Nothing is lost; a later `overdue apply` deletes what is empty");
+}
+
+/// Where the setting is shorter than the broker's interval, each deletion waits for newer counts, and is left.
+#[test]
+fn counts_that_do_not_become_newer_end_it() {
+    let step = Step {
+        change: Change::DeleteQueue { queue: "shop.delay.1s".to_owned(), lost: 0 },
+        reason: Reason::RetiredAndEmpty,
+    };
+    let plan = |left| Plan { steps: vec![step.clone()], ..plan_of([when_due(Some(left))]) };
+    let uncounted = ["shop.delay.1s".to_owned()];
+    let mut waiting = waiting_for(None);
+    assert_eq!(waiting.carried_out(&plan(9), 0, &uncounted), Ok(false));
+    assert_eq!(waiting.carried_out(&plan(8), 1, &uncounted), Ok(true), "something was done");
+    assert_eq!(waiting.carried_out(&plan(7), 0, &[]), Ok(true), "it was left for another reason");
+    let gave_up = waiting.carried_out(&plan(6), 0, &uncounted).unwrap_err();
+    insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.1s for 60 s: are its statistics on, does every queue have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? Nothing is lost; a later `overdue apply` deletes what is empty");
 }
 
 /// Nothing comes in any more, so all of it is due after the TTL: what is left then no queue takes.
