@@ -276,7 +276,7 @@ pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     Draft::error(format!("in effect on {}", nodes.join(", ")), fix)
 }
 
-/// Do the quorum queues have a leader and all of their members, and does each node lead its share?
+/// Do the quorum queues have a leader, enough members and all of them, and does each node lead its share?
 pub(crate) fn replicas(facts: &Facts) -> Draft {
     let topology = facts.topology.as_ref().ok();
     let prefix = topology.map(|topology| format!("{}.", topology.name));
@@ -297,7 +297,7 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
             ..it.clone()
         };
         let led: Vec<Replicas> = all.iter().filter(ours).map(led).collect();
-        let judged = judge_replicas(&led.iter().collect::<Vec<_>>());
+        let judged = judge_replicas(&led.iter().collect::<Vec<_>>(), facts.broker.api.nodes);
         if judged.severity.is_some_and(|severity| severity != Severity::Ok) {
             return judged;
         }
@@ -350,8 +350,9 @@ pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     })
 }
 
-/// Without a leader a queue does nothing; without a majority it soon has none.
-pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
+/// Without a leader a queue does nothing; without a majority it soon has none, and of two copies one is no majority. `nodes` are
+/// those of the cluster, if that is known.
+pub fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
     let leads = |q: &&&Replicas| q.leader.as_ref().is_some_and(|leader| q.online.contains(leader));
     let headless: Vec<&str> =
         queues.iter().filter(|q| !leads(q)).map(|q| q.queue.as_str()).collect();
@@ -371,6 +372,16 @@ pub fn judge_replicas(queues: &[&Replicas]) -> Draft {
         return Draft::warning(
             format!("a member is offline: {}", short.join(", ")),
             "bring the missing nodes back before another one goes; which they are: rabbitmqctl cluster_status",
+        );
+    }
+    let few = |copies: usize| copies == 2 || copies < 3 && nodes.is_some_and(|it| it > copies);
+    let few: Vec<&str> =
+        queues.iter().filter(|q| few(q.members.len())).map(|q| q.queue.as_str()).collect();
+    if !few.is_empty() {
+        return Draft::warning(
+            format!("fewer than three copies, so it stops with a node of it: {}", few.join(", ")),
+            "on each node that is to have a copy more, in a cluster of three or more: rabbitmq-queues grow NODE all \
+             (docs/doctor.md)",
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();

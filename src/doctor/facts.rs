@@ -185,6 +185,8 @@ pub struct ApiFacts {
     pub alarms: Asked<Vec<Alarm>>,
     /// Permissions of all users.
     pub permissions: Asked<Vec<Permission>>,
+    /// Nodes of the cluster; none where the user may not list them (tag `monitoring`).
+    pub nodes: Option<usize>,
     /// Members of the virtual host's quorum queues.
     pub replicas: Asked<Vec<Replicas>>,
     /// The virtual host's objects.
@@ -208,6 +210,7 @@ impl ApiFacts {
             plugins: Err(gap.clone()),
             alarms: Err(gap.clone()),
             permissions: Err(gap.clone()),
+            nodes: None,
             replicas: Err(gap.clone()),
             observed: Err(gap.clone()),
             stats: Err(gap.clone()),

@@ -33,7 +33,8 @@ pub(super) async fn facts(
         alarms(management),
         permissions(management),
     );
-    let (replicas, observed, stats, clock) = tokio::join!(
+    let (nodes, replicas, observed, stats, clock) = tokio::join!(
+        nodes(management),
         replicas(management),
         management.observe(),
         management.stats_and_policies(),
@@ -48,6 +49,7 @@ pub(super) async fn facts(
         plugins: plugins.map_err(|error| gap(&error, "monitoring")),
         alarms: asked(alarms),
         permissions: permissions.map_err(|error| gap(&error, "administrator")),
+        nodes,
         replicas: replicas.map_err(gap_there),
         observed: observed.map_err(gap_there),
         stats: stats.map_err(gap_there),
@@ -161,6 +163,12 @@ async fn alarms(management: &Management) -> Result<Vec<Alarm>, ManagementError> 
 /// Permission needed: the `administrator` tag, even for one's own.
 async fn permissions(management: &Management) -> Result<Vec<Permission>, ManagementError> {
     management.get(&["permissions"], &[]).await
+}
+
+/// Permission needed: the `monitoring` tag.
+async fn nodes(management: &Management) -> Option<usize> {
+    let nodes: Vec<Named> = management.get(&["nodes"], &[("columns", "name")]).await.ok()?;
+    Some(nodes.len())
 }
 
 /// Read from the broker's tables, not from its statistics.

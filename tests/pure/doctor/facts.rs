@@ -98,6 +98,7 @@ fn api() -> ApiFacts {
             write: all(),
             read: all(),
         }]),
+        nodes: Some(nodes.len()),
         replicas: Ok(replicas.collect()),
         observed: Ok(Snapshot::of(&two_timeouts())),
         stats: Ok(stats.collect::<BTreeMap<_, _>>()),

@@ -192,12 +192,45 @@ fn copies_of_a_queue() {
         members: vec!["a".to_owned(), "b".to_owned(), "c".to_owned()],
         online: ["a", "b", "c"][..online].iter().map(|node| (*node).to_owned()).collect(),
     };
-    let severity = |queue: &Replicas| broker::judge_replicas(&[queue]).severity.unwrap();
+    let severity = |queue: &Replicas| broker::judge_replicas(&[queue], Some(3)).severity.unwrap();
     assert_eq!(severity(&queue(Some("a"), 3)), Fine);
     assert_eq!(severity(&queue(Some("a"), 2)), Warning);
     assert_eq!(severity(&queue(None, 3)), Error);
     assert_eq!(severity(&queue(Some("c"), 2)), Error, "its leader is away");
-    assert_eq!(broker::judge_replicas(&[]).severity.unwrap(), Fine);
+    assert_eq!(broker::judge_replicas(&[], Some(3)).severity.unwrap(), Fine);
+}
+
+/// Of two copies one is no majority: the queue stops with either node. On one node alone there can be no more.
+#[test]
+fn three_copies_are_enough() {
+    let queue = |copies: usize| {
+        let nodes: Vec<String> =
+            ["a", "b", "c"][..copies].iter().map(|node| (*node).to_owned()).collect();
+        Replicas {
+            queue: "orders.unpaid".to_owned(),
+            leader: Some("a".to_owned()),
+            members: nodes.clone(),
+            online: nodes,
+        }
+    };
+    for (copies, nodes, severity) in [
+        (1, None, Fine),
+        (1, Some(1), Fine),
+        (1, Some(2), Warning),
+        (1, Some(3), Warning),
+        (2, None, Warning),
+        (2, Some(2), Warning),
+        (2, Some(3), Warning),
+        (3, None, Fine),
+        (3, Some(3), Fine),
+        (3, Some(5), Fine),
+    ] {
+        let judged = broker::judge_replicas(&[&queue(copies)], nodes);
+        assert_eq!(judged.severity.unwrap(), severity, "{copies} of {nodes:?}");
+    }
+    let Draft { message, fix, .. } = broker::judge_replicas(&[&queue(2), &queue(3)], Some(3));
+    insta::assert_snapshot!(message, @"fewer than three copies, so it stops with a node of it: orders.unpaid");
+    assert!(text(fix.unwrap()).contains("rabbitmq-queues grow"));
 }
 
 #[test]
@@ -411,8 +444,8 @@ fn one_is_no_plural() {
         database::judge_outbox(&Outbox { events, oldest_ms, ..Outbox::default() }).message
     };
     let found = [
-        broker::judge_replicas(&[&replicas]).message,
-        broker::judge_replicas(&[&replicas, &replicas]).message,
+        broker::judge_replicas(&[&replicas], None).message,
+        broker::judge_replicas(&[&replicas, &replicas], None).message,
         outbox(1, 900),
         outbox(2, 1_000),
         outbox(1, 10_001),
