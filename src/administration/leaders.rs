@@ -11,7 +11,7 @@ use super::{
     Management, ManagementError,
     management::{Named, reading},
 };
-use crate::verify::held_back::MemberState;
+use crate::{topology::check::BrokerVersion, verify::held_back::MemberState};
 
 /// Between two looks at the members.
 const ELECTION: Duration = Duration::from_secs(2);
@@ -63,13 +63,14 @@ impl Management {
         let prefix = format!("{topology}.");
         let check = "quorum-queues-without-elected-leaders";
         let path = ["health", "checks", check, "vhost", vhost, "pattern", &pattern];
-        let checked: Checked = match self.ask(&path, &[]).await {
-            // 4.0 has no such check, and takes no path with an escaped slash or backslash.
-            Err(failure) if failure.is(404) || failure.is(400) => return Ok(BTreeMap::new()),
-            answer => answer
-                .or_else(|failure| failure.read(503))
-                .map_err(|failure| self.explain(&reading(&path), failure))?,
-        };
+        let answer = self.ask::<Checked>(&path, &[]).await;
+        let is_unknown = answer.as_ref().is_err_and(|failure| failure.is(404) || failure.is(400));
+        if is_unknown && self.is_without_check().await? {
+            return Ok(BTreeMap::new());
+        }
+        let checked = answer
+            .or_else(|failure| failure.read(503))
+            .map_err(|failure| self.explain(&reading(&path), failure))?;
         let ours = checked.queues.into_iter().filter(|queue| queue.name.starts_with(&prefix));
         let mut without = self.not_led(ours.map(|queue| queue.name).collect()).await;
         if !without.is_empty() {
@@ -82,6 +83,12 @@ impl Management {
             members.map(|Member { node, state, .. }| MemberState { node, state }).collect()
         };
         Ok(without.into_iter().map(|(queue, members)| (queue, states(members))).collect())
+    }
+
+    /// 4.0 has no such check, and takes no path with an escaped slash or backslash. On a later broker these answers are of something else.
+    async fn is_without_check(&self) -> Result<bool, ManagementError> {
+        let version = self.overview().await?.rabbitmq_version;
+        Ok(!version.parse().is_ok_and(|it: BrokerVersion| it.series() > (4, 0)))
     }
 
     /// Of these queues those that no member leads, with the members.

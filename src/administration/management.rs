@@ -254,6 +254,14 @@ impl Management {
                 step: step.to_owned(),
                 reason: error.to_string(),
             },
+            Ok(link) if matches!(explained, ManagementError::NoVirtualHost { .. }) => {
+                link.close().await;
+                ManagementError::OnlyByAmqp {
+                    address: self.display.clone(),
+                    vhost: self.vhost.clone(),
+                    user: self.user().to_owned(),
+                }
+            }
             _ => explained,
         }
     }

@@ -140,9 +140,9 @@ impl From<ManagementError> for Failure {
         let code = match error {
             ManagementError::Unreachable { .. } | ManagementError::Silent { .. } => UNAVAILABLE,
             ManagementError::NotPermitted { .. } => NOT_PERMITTED,
-            ManagementError::NoVirtualHost { .. } | ManagementError::NoExchangeType { .. } => {
-                CONFIGURATION
-            }
+            ManagementError::NoVirtualHost { .. }
+            | ManagementError::OnlyByAmqp { .. }
+            | ManagementError::NoExchangeType { .. } => CONFIGURATION,
             ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => FAILED,
         };
         Self::of(code, &error)

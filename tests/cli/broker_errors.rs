@@ -59,6 +59,23 @@ async fn a_user_without_access_to_the_virtual_host() {
     assert_eq!((started.code, started.stderr), (Some(77), published.stderr));
 }
 
+/// The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_virtual_host_that_only_amqp_opens() {
+    let world = world_with_tables().await;
+    let [_, management] = world.broker_user("management", None).await;
+    let user = [("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str())];
+    let applied = world.overdue_with(&["apply", "--yes"], &user);
+    match applied.code {
+        Some(77) => assert!(applied.stderr.contains("may not list the exchanges"), "{applied}"),
+        code => {
+            assert_eq!(code, Some(78), "{applied}");
+            assert!(applied.stderr.contains("is there by AMQP"), "{applied}");
+            assert!(applied.stderr.contains("changes `%2F`"), "{applied}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_the_management_tag() {
     let world = world_with_tables().await;

@@ -88,6 +88,10 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             format!("there is no virtual host {vhost}, or this user may not see it"),
             format!("rabbitmqctl add_vhost {}", quote(vhost)),
         ),
+        ManagementError::OnlyByAmqp { .. } => Gap::new(
+            error.to_string(),
+            "overdue permissions prints the rabbitmqctl set_permissions that it takes",
+        ),
         ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
         ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => {
             Gap::new(error.to_string(), "look in the log of the broker")

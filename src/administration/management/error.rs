@@ -69,6 +69,19 @@ pub enum ManagementError {
         /// Who asked.
         user: String,
     },
+    /// AMQP opens the virtual host, and this API does not know it.
+    #[error(
+        "virtual host `{vhost}` is there by AMQP, and not by the management API at {address}: user `{user}` may not use it \
+         (rabbitmqctl set_permissions), or a proxy in between changes `%2F` in the path of a URL and is to pass it as it is"
+    )]
+    OnlyByAmqp {
+        /// Where.
+        address: String,
+        /// Which.
+        vhost: String,
+        /// Who asked.
+        user: String,
+    },
     /// The topology needs a plugin that the broker does not have; nothing was changed.
     #[error(
         "{broker} has no exchange type `{kind}`, which {needed_by} needs; it comes with the plugin {plugin}: {fix}"
