@@ -69,7 +69,7 @@ pub enum StalePlan {
         file: String,
     },
     /// It is another broker's.
-    #[error("the plan is for {plan}, this is {now}")]
+    #[error("the plan is for {plan}, this is {now}{}", if_unnamed(plan, now))]
     Elsewhere {
         /// Where it was made.
         plan: BrokerIdentity,
@@ -160,6 +160,15 @@ impl SavedPlan {
         now.steps.retain(|step| !deletes_empty(&step.change) || allowed(&step.change));
         first_difference(&self.plan, &now).map_or(Ok(now), Err)
     }
+}
+
+/// Then two nodes of one cluster may have answered.
+fn if_unnamed(plan: &BrokerIdentity, now: &BrokerIdentity) -> &'static str {
+    if plan.cluster == now.cluster {
+        return "";
+    }
+    ". A cluster without a name of its own has the one of the node that answers: `rabbitmqctl set_cluster_name NAME` \
+     gives it one; then save the plan again"
 }
 
 /// The queue that the file gives up, if it is there and nobody else does.

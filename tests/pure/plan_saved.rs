@@ -193,7 +193,8 @@ fn it_is_refused_on_another_broker() {
         ),
         (
             BrokerIdentity { cluster: "rabbit@two".to_owned(), ..identity() },
-            "this is virtual host `shop` of cluster `rabbit@two`",
+            "this is virtual host `shop` of cluster `rabbit@two`. A cluster without a name of its own has the one of the node that \
+             answers: `rabbitmqctl set_cluster_name NAME` gives it one; then save the plan again",
         ),
     ] {
         let refused = saved
