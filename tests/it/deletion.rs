@@ -9,7 +9,10 @@ use lapin::{
     types::FieldTable,
 };
 use overdue::internals::{
-    broker::{ChangeError, ChangeEvent, Management, TopologyChange, apply::StepResult},
+    broker::{
+        ChangeError, ChangeEvent, Management, TopologyChange,
+        apply::{ApplyError, StepResult},
+    },
     plan::{Change, Plan, StatisticsInterval},
     timing::Timing,
     topology::Topology,
@@ -187,6 +190,27 @@ async fn a_queue_with_an_unacked_message_is_kept() {
     let ends = world.carry_out(&plan, async {}).await;
     assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
     wire.give_back("orders.delay.40m", held).await;
+}
+
+/// The first deletion is left for later, and the second one fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_for_later_is_not_counted_as_done() {
+    let (world, plan) = World::about_to_delete(BEFORE).await;
+    let wire = world.wire().await;
+    let held = wire.hold("orders.delay.30m").await;
+    let management = world.management();
+    let on_event = |event: ChangeEvent<'_>| {
+        if matches!(event, ChangeEvent::Step(_, StepResult::NotEmpty)) {
+            block_in_place(|| Handle::current().block_on(world.close_lock()));
+        }
+    };
+    let change = TopologyChange::new(&management, &world.topology);
+    let stopped = change.make::<ChangeError>(|_| Ok(plan), on_event).await.unwrap_err();
+    assert!(
+        matches!(&stopped, ChangeError::Apply(ApplyError::Partly { done: 4, all: 6, .. })),
+        "{stopped:?}"
+    );
+    wire.give_back("orders.delay.30m", held).await;
 }
 
 /// To AMQP it is not there.

@@ -23,7 +23,7 @@ use crate::support::{World, until, world::TOPOLOGY};
 
 impl World {
     /// Closes the connection that holds the lock, as an administrator does in the management UI.
-    async fn close_lock(&self) {
+    pub(super) async fn close_lock(&self) {
         let look = async || {
             let holds = |it: &Value| it["client_properties"]["connection_name"] == lock::PURPOSE;
             self.connections().await.into_iter().find(holds)
