@@ -85,7 +85,8 @@ impl Management {
         Ok(without.into_iter().map(|(queue, members)| (queue, states(members))).collect())
     }
 
-    /// 4.0 has no such check, and takes no path with an escaped slash or backslash. On a later broker these answers are of something else.
+    /// 4.0 has no such check, and takes no path with an escaped slash or backslash. With a later broker it is a proxy that takes none, or
+    /// the virtual host is hidden.
     async fn is_without_check(&self) -> Result<bool, ManagementError> {
         let version = self.overview().await?.rabbitmq_version;
         Ok(!version.parse().is_ok_and(|it: BrokerVersion| it.series() > (4, 0)))
