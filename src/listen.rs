@@ -59,8 +59,8 @@ impl Page {
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// After a failed accept, e.g. without a free file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For the whole connection.
-const CONNECTION: Duration = Duration::from_secs(10);
+/// For the whole connection: so many times what there is for the request.
+const CONNECTION: u32 = 10;
 /// Connections at the same time.
 const CONNECTIONS: usize = 64;
 /// The least that hyper takes. A scrape of Prometheus has some hundred bytes.
@@ -150,7 +150,7 @@ async fn answer(
         .keep_alive(false)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    let _ended = timeout(CONNECTION, connection).await;
+    let _ended = timeout(CONNECTION * request, connection).await;
 }
 
 fn found(request: &Request<Incoming>, page: &impl Fn(&str) -> Option<Page>) -> Page {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// Of the brokers that tests use.
 const TEST_STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
+/// A test may be kept waiting between connection and request.
+const TEST_PAGE_REQUEST: Duration = Duration::from_secs(15);
 
 /// Time-outs and intervals of broker, database and worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,11 @@ impl Timing {
     /// For tests in which nothing is silent: it is looked ten times as often, and a slow machine has the time that it needs.
     #[must_use]
     pub fn often() -> Self {
-        Self { least_statistics_interval: TEST_STATISTICS_INTERVAL, ..Self::divided(1, 10) }
+        Self {
+            least_statistics_interval: TEST_STATISTICS_INTERVAL,
+            page_request: TEST_PAGE_REQUEST,
+            ..Self::divided(1, 10)
+        }
     }
 
     /// For tests of silence: what does not answer is given up in a tenth of the time as well.
