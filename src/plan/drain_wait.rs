@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{Change, Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval};
+use super::{
+    Change, Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
+};
 use crate::diagnostic::unblock;
 
 /// What has been seen so far.

@@ -2,8 +2,6 @@
 
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 
-use serde_json::Value;
-
 use crate::support::{World, until};
 
 const BEFORE: &str = r#"
@@ -77,12 +75,7 @@ async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_ten
     world.publish("100ms", &order).await;
     world.until_closed(1).await;
     // It is asked for as far as that also where its connection was lost.
-    let is_its = |it: &Value| {
-        it["client_properties"]["connection_name"] == "overdue worker: consuming orders.unpaid.10"
-    };
-    let connection = async || world.connections().await.into_iter().find(|it| is_its(it));
-    let connection = until("its connection is listed", connection, Option::is_some).await;
-    world.close(&connection.unwrap()).await;
+    world.close_connection("overdue worker: consuming orders.unpaid.10").await;
     let order = world.orders("later", 1, 0).await;
     world.publish("100ms", &order).await;
     world.until_closed(2).await;

@@ -16,20 +16,14 @@ use overdue::internals::{
     plan::{Change, Plan, Step},
     topology::Topology,
 };
-use serde_json::Value;
 use tokio::{runtime::Handle, sync::oneshot, task::block_in_place};
 
 use crate::support::{World, until, world::TOPOLOGY};
 
 impl World {
-    /// Closes the connection that holds the lock, as an administrator does in the management UI.
+    /// Closes the connection that holds the lock.
     pub(super) async fn close_lock(&self) {
-        let look = async || {
-            let holds = |it: &Value| it["client_properties"]["connection_name"] == lock::PURPOSE;
-            self.connections().await.into_iter().find(holds)
-        };
-        let holder = until("the connection that holds the lock", look, Option::is_some).await;
-        self.close(&holder.unwrap()).await;
+        self.close_connection(lock::PURPOSE).await;
     }
 
     /// What is still to be done.

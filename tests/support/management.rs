@@ -130,8 +130,14 @@ impl World {
         listed.ok().and_then(|listed| listed.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Closes one of them, as an administrator does in the management UI, unless it is gone.
-    pub async fn close(&self, connection: &Value) {
+    /// Closes the one that calls itself so, as an administrator does in the management UI, unless it is gone.
+    pub async fn close_connection(&self, name: &str) {
+        let look = async || {
+            let is_its = |it: &Value| it["client_properties"]["connection_name"] == name;
+            self.connections().await.into_iter().find(is_its)
+        };
+        let connection = until(&format!("connection `{name}`"), look, Option::is_some).await;
+        let connection = connection.unwrap();
         self.services.forget("connections", connection["name"].as_str().unwrap()).await.unwrap();
     }
 
