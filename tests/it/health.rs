@@ -140,6 +140,7 @@ async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
         command.env("OVERDUE_WORKER__SWEEP_GRACE", "24h");
     };
     let (_process, address) = world.listening(grace).await;
+    until_ready(address).await;
     let page = async || {
         let trial = world.running_since().await;
         let page = get(address, "/readyz").await;

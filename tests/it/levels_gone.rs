@@ -280,7 +280,7 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
     let world = World::of(&using("2s")).await;
     let newer = using("2s").replace("2s", "3s");
     std::fs::write(world.topology_file(), &newer).unwrap();
-    let (process, address) = world.listening(|_| {}).await;
+    let (mut process, address) = world.listening(|_| {}).await;
     let page = until_not_ready(address, "levels: the broker has no level for 3s.unpaid: ").await;
     let reason = "levels     the broker has no level for 3s.unpaid: what is published there is parked. It has 2s, which the topology \
                   file of this worker lacks: run `overdue apply` if that file is the newer one, otherwise start the worker with \
@@ -296,7 +296,7 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
     let applied = world.overdue(&["apply", "--yes"]);
     assert_eq!(applied.code, Some(0), "{applied}");
     until_ready(address).await;
-    assert!(process.log().contains("the broker routes to these levels again"), "{}", process.log());
+    process.until_logged("the broker routes to these levels again").await;
 }
 
 /// What declares nothing may find as little.

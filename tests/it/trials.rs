@@ -121,9 +121,9 @@ async fn a_trial_has_a_limit_of_its_own() {
     // As a worker, doctor and status have it.
     let run = world.overdue(&["effect", "check", "close"]);
     assert!(run.stderr.contains("limit 5s"), "{run}");
-    let trial = Duration::from_millis(300);
+    let trial = Duration::from_secs(2);
     world.store = world.store.clone().with_timing(Timing { trial, ..Timing::often() }.into());
-    assert!(reason(&world).await.ends_with("limit 300ms"), "{}", reason(&world).await);
+    assert!(reason(&world).await.ends_with("limit 2s"), "{}", reason(&world).await);
 
     // It is met: the order is named; if all of them meet it, it is the effect.
     world.sql("DROP FUNCTION refuse CASCADE").await;

@@ -150,7 +150,7 @@ async fn rights() {
     let (reader, policymaker) = (world.user("management").await, world.user("policymaker").await);
     for user in [&reader, &policymaker] {
         world.permit(user, [r"^orders\.", r"^orders\.", r"^orders\."]).await;
-        let run = world.overdue_as(&["verify", "--probe", "--within", "1s"], user);
+        let run = world.overdue_as(&["verify", "--probe", "--within", "20s"], user);
         assert_eq!(run.code, Some(0), "{run}");
     }
     let name = "orders.unblock.orders.delay.1s";
