@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Of the brokers that tests use.
 const TEST_STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
-/// A test may be kept waiting between connection and request.
-const TEST_PAGE_REQUEST: Duration = Duration::from_secs(15);
+/// A machine that tests share may do nothing for so long.
+const TEST_STALL: Duration = Duration::from_secs(15);
 
 /// Time-outs and intervals of broker, database and worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Timing {
 
     /// For the request to a worker's pages; Prometheus and a kubelet send it at once.
     pub page_request: Duration,
+    /// For the page of a sweep that runs when a stop is asked for: what it closes is counted, and its events go out.
+    pub last_page: Duration,
 
     /// How long a statement takes before the database is asked whether it is there at all.
     pub database_silence: Duration,
@@ -93,7 +95,8 @@ impl Timing {
     pub fn often() -> Self {
         Self {
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
-            page_request: TEST_PAGE_REQUEST,
+            page_request: TEST_STALL,
+            last_page: TEST_STALL,
             ..Self::divided(1, 10)
         }
     }
@@ -101,7 +104,11 @@ impl Timing {
     /// For tests of silence: what does not answer is given up in a tenth of the time as well.
     #[must_use]
     pub fn tenth() -> Self {
-        Self { least_statistics_interval: TEST_STATISTICS_INTERVAL, ..Self::divided(10, 10) }
+        Self {
+            least_statistics_interval: TEST_STATISTICS_INTERVAL,
+            last_page: TEST_STALL,
+            ..Self::divided(10, 10)
+        }
     }
 
     fn divided(timeouts: u32, intervals: u32) -> Self {
@@ -119,6 +126,7 @@ impl Timing {
             draining_every: interval(2_000),
 
             page_request: timeout(1),
+            last_page: timeout(5),
 
             database_silence: timeout(4),
             database_probe: timeout(4),

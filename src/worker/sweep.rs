@@ -40,13 +40,10 @@ const PAGING: Paging =
 /// published within milliseconds; one that is due at once is on its way.
 const UNCOVERED_GRACE: Duration = Duration::from_secs(5);
 
-/// What runs when a stop is asked for may end in this time: what it closes is counted, and its events go out.
-const LAST_PAGE: Duration = Duration::from_secs(5);
-
 /// A page of orders that all fail alone takes minutes.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 
-/// Looks at once and then after every interval, until a stop is asked for: what runs then has five seconds to end.
+/// Looks at once and then after every interval, until a stop is asked for: what runs then may end.
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
 /// the next interval: it does not end the session, and no effect waits for another.
@@ -69,7 +66,7 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         alive.moved();
         let mut sweep = Sweep::new(&worker, &effect, &alive, &stop);
         // A statement that takes longer is dropped, and so cancelled.
-        let last_page = LAST_PAGE.min(worker.settings.drain.as_duration() / 2);
+        let last_page = worker.timing.last_page.min(worker.settings.drain.as_duration() / 2);
         let swept = stop.within(last_page, || {}, sweep.run(&mut key)).await.unwrap_or(Ok(()));
         sweep.report();
         let mut next = jitter(interval);
