@@ -89,7 +89,7 @@ impl Export {
             return only("--live", "svg or mermaid");
         }
         if self.vhost.is_some() && (self.format == Format::Ladder || self.format.is_picture()) {
-            return only("--vhost", "definitions, terraform or kubernetes");
+            return only("--vhost", "definitions, rabbitmqadmin, terraform or kubernetes");
         }
         if self.cluster_name.is_some() && self.format != Format::Kubernetes {
             return only("--cluster-name", "kubernetes");

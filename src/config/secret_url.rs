@@ -24,6 +24,21 @@ impl SecretUrl {
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
+
+    /// Whether there is a password in it, as far as it can be read.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        let shown = without_password(self.expose());
+        shown.is_none_or(|shown| shown.contains(HIDDEN))
+    }
+
+    /// The file with our key that it names for TLS.
+    pub(super) fn key_file(&self) -> Option<PathBuf> {
+        let (_, query) = self.expose().rsplit_once('?')?;
+        let mut parameters = form_urlencoded::parse(query.as_bytes());
+        let key = parameters.find(|(name, _)| matches!(&**name, "keyfile" | "sslkey"));
+        key.map(|(_, file)| file.into_owned().into())
+    }
 }
 
 impl From<String> for SecretUrl {
@@ -37,25 +52,6 @@ impl Serialize for SecretUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = without_password(self.expose());
         serializer.serialize_str(shown.as_deref().unwrap_or(HIDDEN))
-    }
-}
-
-impl SecretUrl {
-    /// Whether there is a password in it, as far as it can be read.
-    #[must_use]
-    pub fn has_password(&self) -> bool {
-        let shown = without_password(self.expose());
-        shown.is_none_or(|shown| shown.contains(HIDDEN))
-    }
-}
-
-impl SecretUrl {
-    /// The file with our key that it names for TLS.
-    pub(super) fn key_file(&self) -> Option<PathBuf> {
-        let (_, query) = self.expose().rsplit_once('?')?;
-        let mut parameters = form_urlencoded::parse(query.as_bytes());
-        let key = parameters.find(|(name, _)| matches!(&**name, "keyfile" | "sslkey"));
-        key.map(|(_, file)| file.into_owned().into())
     }
 }
 

@@ -107,23 +107,11 @@ impl Role {
             Reach::Needs => pattern::exactly(&self.topology, &needed),
         }
     }
-}
 
-impl Role {
     /// The roles of a topology: publisher, worker, topology administrator, whoever is on call.
     #[must_use]
     pub fn all(topology: &Topology) -> Vec<Self> {
-        vec![
-            publisher(topology),
-            Self::worker(topology),
-            administrator(topology),
-            on_call(topology),
-        ]
-    }
-
-    /// A worker that declares nothing: it writes to exchanges, and reads from queues.
-    pub(crate) fn worker(topology: &Topology) -> Self {
-        worker(topology)
+        vec![publisher(topology), worker(topology), administrator(topology), on_call(topology)]
     }
 }
 
@@ -172,8 +160,8 @@ fn publisher(topology: &Topology) -> Role {
     }
 }
 
-/// A worker that declares nothing.
-fn worker(topology: &Topology) -> Role {
+/// A worker that declares nothing: it writes to exchanges, and reads from queues.
+pub(crate) fn worker(topology: &Topology) -> Role {
     let mut needs = Needs::default();
     needs.exchange(Right::Write, &topology.put_back_to(), "put back, try again");
     needs.exchange(Right::Write, &topology.park_exchange(), "park");

@@ -104,12 +104,15 @@ pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
 }
 
-pub(crate) fn queue_lost(queue: &str, reason: &str) {
+/// An attempt at a queue; `first`: before it the queue was consumed, or had not been tried.
+pub(crate) fn queue_lost(queue: &str, first: bool, reason: &str) {
     METRICS.queue_losses.add([], 1);
-    warn!(
-        queue,
-        reason, "this queue is not consumed at present: it is tried again, the others go on"
-    );
+    if first {
+        warn!(
+            queue,
+            reason, "this queue is not consumed at present: it is tried again, the others go on"
+        );
+    }
 }
 
 pub(crate) fn binding_moved(queue: &str, exchange: &str) {
@@ -443,6 +446,29 @@ pub(crate) fn drift_changed(findings: usize, first: &str) {
             first, "the broker differs from the topology file: `overdue verify` shows everything"
         );
     }
+}
+
+/// The user of the management API lacks the tag, or its login is refused.
+pub(crate) fn management_given_up(reason: &str) {
+    warn!(
+        reason,
+        "the management API is not asked until the worker is started again: it knows nothing of levels, drift and what is in the \
+         queues, and looks for new generations of its queues one by one"
+    );
+}
+
+/// `at` is one of [`labels::LOOKED_AT`], of which the management API has answered before.
+pub(crate) fn look_fails(at: &str, reason: &str) {
+    warn!(
+        at,
+        reason,
+        "the management API does not say how the broker is: metrics and alerts have what it said before, and orders are closed all \
+         the same"
+    );
+}
+
+pub(crate) fn look_works(at: &str) {
+    info!(at, "the management API says again how the broker is");
 }
 
 pub(crate) fn stopping(deadline: Duration) {

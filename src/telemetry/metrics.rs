@@ -74,7 +74,7 @@ metrics! {
     session_ends: Counter<1> = "overdue_session_ends_total", &["cause"],
         "Sessions that ended before a stop was asked for.";
     queue_losses: Counter<0> = "overdue_queue_losses_total", &[],
-        "Times that a queue could not be consumed.";
+        "Times that a queue could not be consumed, or no more; each attempt counts.";
     consumed_queues: Gauge<0> = "overdue_consumed_queues", &[],
         "Queues that this worker consumes from.";
     levels_missing: Gauge<0> = "overdue_levels_missing", &[],

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::metrics::{Gauge, METRICS, number};
 use crate::{
     condition::{Facts, Unpublished, Why},
+    doctor::facts::Outbox,
     text::{about, millis},
 };
 
@@ -37,21 +38,12 @@ pub struct Counts {
     pub swept: u64,
 }
 
-/// One reading of the outbox.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutboxReading {
-    pub(crate) events: u64,
-    pub(crate) oldest: Duration,
-    pub(crate) refused: u64,
-    pub(crate) unpublishable: u64,
-}
-
 /// The database has answered at `now_s` (seconds since 1970, by this machine).
-pub(crate) fn outbox(reading: OutboxReading, now_s: f64) {
-    METRICS.outbox.set([], number(reading.events));
-    METRICS.outbox_oldest.set([], reading.oldest.as_secs_f64());
-    METRICS.outbox_refused.set(["yes"], number(reading.refused));
-    METRICS.outbox_refused.set(["no"], number(reading.unpublishable));
+pub(crate) fn outbox(state: &Outbox, now_s: f64) {
+    METRICS.outbox.set([], number(state.events));
+    METRICS.outbox_oldest.set([], Duration::from_millis(state.oldest_ms).as_secs_f64());
+    METRICS.outbox_refused.set(["yes"], number(state.refused));
+    METRICS.outbox_refused.set(["no"], number(state.unpublishable));
     METRICS.looked_at.set(["database"], now_s);
 }
 
@@ -242,7 +234,14 @@ mod tests {
             &[("orders.parked".to_owned(), "parked", 3), ("orders.unpaid".to_owned(), "due", 9)],
             0.0,
         );
-        outbox(OutboxReading { events: 5, oldest: s(7), refused: 2, unpublishable: 1 }, 0.0);
+        let waiting = Outbox {
+            events: 5,
+            oldest_ms: 7_000,
+            refused: 2,
+            unpublishable: 1,
+            ..Outbox::default()
+        };
+        outbox(&waiting, 0.0);
         scheduled(Some((4, s(8), 1)));
         drift(&[("error", 1), ("warning", 2), ("note", 50)], 0.0);
         let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });

@@ -276,10 +276,10 @@ impl Consumers {
         if !matches!(timeout(ANSWERS_WITHIN, asked).await, Ok(Ok(()))) {
             return Err(error);
         }
-        let (mut backoff, _) = self.troubled.remove(queue).unwrap_or_else(|| {
-            telemetry::queue_lost(queue, &error_chain(&error));
-            (Backoff::new(&self.worker.timing), Instant::now())
-        });
+        let troubled = self.troubled.remove(queue);
+        telemetry::queue_lost(queue, troubled.is_none(), &error_chain(&error));
+        let mut backoff =
+            troubled.map_or_else(|| Backoff::new(&self.worker.timing), |(backoff, _)| backoff);
         let next = Instant::now() + backoff.pause_after(SHORTEST_PAUSE);
         self.troubled.insert(queue.to_owned(), (backoff, next));
         Ok(())

@@ -12,6 +12,7 @@ use crate::{
     messaging::{ConnectError, Link, consume::ConsumeError},
     shutdown::Stop,
     store::StoreError,
+    telemetry,
 };
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
@@ -34,6 +35,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     tasks.spawn(outgoing::notices::publish(Arc::clone(worker), session.clone()));
     tasks.spawn(rebind::rebind(Arc::clone(worker), session.clone()));
     let result = finish(worker, tasks, &session).await;
+    telemetry::observed::consumed(0);
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;
     }

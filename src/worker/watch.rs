@@ -1,7 +1,7 @@
 //! Asks database and broker now and then for what `/metrics` and `/readyz` say of them: a scrape asks nobody.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -82,15 +82,7 @@ async fn database(worker: &Worker) {
 async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
     worker.store.ping().await?;
     let state = worker.store.outbox(MOST_WAITING, &worker.passed_over()).await?;
-    observed::outbox(
-        observed::OutboxReading {
-            events: state.events,
-            oldest: Duration::from_millis(state.oldest_ms),
-            refused: state.refused,
-            unpublishable: state.unpublishable,
-        },
-        now_s(),
-    );
+    observed::outbox(&state, now_s());
     worker.store.now().await
 }
 
@@ -168,19 +160,43 @@ async fn obstacle(worker: &Worker, effect: &Effect, oldest: Duration) {
 struct Comparison {
     at: Option<Instant>,
     wrong: usize,
+    /// What the management API did not answer the last time.
+    failing: BTreeSet<&'static str>,
+}
+
+impl Comparison {
+    /// What was answered. `at` is as in [`observed::look_failed`].
+    fn answer<T>(&mut self, at: &'static str, answer: Result<T, String>) -> Option<T> {
+        match answer {
+            Ok(answer) => {
+                if self.failing.remove(at) {
+                    telemetry::look_works(at);
+                }
+                Some(answer)
+            }
+            Err(reason) => {
+                observed::look_failed(at);
+                if self.failing.insert(at) {
+                    telemetry::look_fails(at, &reason);
+                }
+                None
+            }
+        }
+    }
 }
 
 async fn broker(worker: &Worker, comparison: &mut Comparison) {
     // Without the tag `management` nothing can be asked.
     let Some(management) = &worker.management else { return };
-    match management.queue_stats_of(&worker.topology.name).await {
-        Ok(stats) => observed::queues(&messages(&worker.topology, &stats), now_s()),
-        Err(_) => observed::look_failed("broker"),
+    let stats = management.queue_stats_of(&worker.topology.name).await;
+    let stats = stats.map_err(|error| error_chain(&error));
+    if let Some(stats) = comparison.answer("broker", stats) {
+        observed::queues(&messages(&worker.topology, &stats), now_s());
     }
     if comparison.at.is_none_or(|at| at.elapsed() >= COMPARE_EVERY) {
-        match findings(management, &worker.topology).await {
-            Ok(found) => report(&found, comparison),
-            Err(_) => observed::look_failed("topology"),
+        let found = findings(management, &worker.topology).await;
+        if let Some(found) = comparison.answer("topology", found) {
+            report(&found, comparison);
         }
         comparison.at = Some(Instant::now());
     }
@@ -204,18 +220,24 @@ fn messages(
     stats.values().filter_map(row).collect()
 }
 
-async fn findings(
-    management: &Management,
-    topology: &Topology,
-) -> Result<Vec<Diagnostic>, ManagementError> {
-    let mut observed = management.observe().await?;
-    let stats = management.stats_and_policies().await?;
-    management.add_foreign_consumers(topology, &mut observed, &stats).await?;
+async fn findings(management: &Management, topology: &Topology) -> Result<Vec<Diagnostic>, String> {
+    let asked = async {
+        let mut observed = management.observe().await?;
+        let stats = management.stats_and_policies().await?;
+        management.add_foreign_consumers(topology, &mut observed, &stats).await?;
+        Ok::<_, ManagementError>((observed, stats))
+    };
+    let (observed, stats) = asked.await.map_err(|error| error_chain(&error))?;
     let topology = topology.clone();
-    // In a virtual host with many bindings it computes for long: not where orders are closed.
-    let found =
-        tokio::task::spawn_blocking(move || verify::findings(&topology, &observed, &stats, now()));
-    Ok(found.await.unwrap_or_default())
+    computed(move || verify::findings(&topology, &observed, &stats, now())).await
+}
+
+/// In a virtual host with many bindings that takes long: not where orders are closed.
+async fn computed<T: Send + 'static>(
+    findings: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let computing = tokio::task::spawn_blocking(findings);
+    computing.await.map_err(|panic| panic.to_string())
 }
 
 fn report(found: &[Diagnostic], comparison: &mut Comparison) {
@@ -239,4 +261,16 @@ pub(super) fn now() -> Timestamp {
 /// Seconds since 1970 by this machine's clock, as Prometheus wants timestamps.
 fn now_s() -> f64 {
     now().duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::computed;
+
+    /// No finding would end an alert.
+    #[tokio::test]
+    async fn a_comparison_that_panics_has_failed() {
+        let found = computed(|| -> Vec<()> { panic!("a defect") }).await;
+        assert!(found.is_err_and(|reason| reason.contains("a defect")));
+    }
 }

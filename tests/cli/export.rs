@@ -48,11 +48,15 @@ fn a_warning_about_passwords_is_not_part_of_the_definitions() {
 
 #[test]
 fn what_does_not_fit_together_is_a_usage_error() {
-    let wrong: [(&[&str], &str); 7] = [
+    let wrong: [(&[&str], &str); 8] = [
         (&["export"], "--format"),
         (&["export", "--format", "terraform", "--create-vhost"], "--format definitions only"),
         (&["export", "--format", "definitions", "--namespace", "x"], "--format kubernetes only"),
         (&["export", "--format", "terraform", "--cluster-name", "x"], "--format kubernetes only"),
+        (
+            &["export", "--format", "ladder", "--vhost", "x"],
+            "--format definitions, rabbitmqadmin, terraform or kubernetes only",
+        ),
         (&["export", "--format", "terraform", "--vhost", "a\nb"], "control character"),
         (&["permissions", "--user-prefix", "a\nb"], "control character"),
         (&["permissions", "--user-prefix=-x"], "taken for an option"),

@@ -14,7 +14,7 @@ use std::{
 use tokio::net::TcpStream;
 
 use crate::support::{
-    World,
+    Proxy, World,
     pages::{exchange, get, metrics, sum},
     until,
 };
@@ -122,6 +122,63 @@ async fn what_waits_in_database_and_broker_is_shown() {
         .sql("INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 3)")
         .await;
     until_metric(address, "overdue_outbox_events", &[], 3.0).await;
+}
+
+/// An alert sees that by the attempts; the log has the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_attempt_at_a_queue_that_refuses_is_counted() {
+    let world = World::new().await;
+    let [broker, management] = world.broker_user("management", Some([".*", ".*", "^$"])).await;
+    let (process, address) = world
+        .listening(|command| {
+            command.arg("--no-declare");
+            command.env("OVERDUE_BROKER__URL", broker);
+            command.env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        })
+        .await;
+    let attempts = async || sum(&metrics(address).await, "overdue_queue_losses_total", &[]);
+    until("four attempts", attempts, |attempts| *attempts > 3.5).await;
+    assert_eq!(process.logged("this queue is not consumed at present"), 1, "{}", process.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_session_no_queue_is_consumed() {
+    let world = World::new().await;
+    let proxy = Proxy::to(&world.services.broker_socket()).await;
+    let url = world.services.broker_url(&world.vhost, Some(proxy.port()));
+    let (_process, address) =
+        world.listening(|command| _ = command.env("OVERDUE_BROKER__URL", url)).await;
+    until_metric(address, "overdue_consumed_queues", &[], 1.0).await;
+    proxy.refuse();
+    until_metric(address, "overdue_consumed_queues", &[], 0.0).await;
+    proxy.pass();
+    until_metric(address, "overdue_consumed_queues", &[], 1.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_management_api_that_fails_is_logged_when_that_begins_and_when_it_is_over() {
+    let world = World::new().await;
+    let proxy = Proxy::to(&world.services.management_socket()).await;
+    let url = format!("http://admin:admin@127.0.0.1:{}", proxy.port());
+    let (mut process, address) =
+        world.listening(|it| _ = it.env("OVERDUE_BROKER__MANAGEMENT_URL", url)).await;
+    until_compared(address).await;
+    let failures =
+        async || sum(&metrics(address).await, "overdue_look_failures_total", &["at=\"broker\""]);
+    proxy.refuse();
+    process.until_logged("the management API does not say how the broker is").await;
+    let first = failures().await;
+    until("three more", failures, |failures| *failures > first + 2.5).await;
+    let lines = async || {
+        let log = process.log();
+        ["the management API does not say", "the management API says again"].map(|text| {
+            log.lines().filter(|it| it.contains(text) && it.contains("at=\"broker\"")).count()
+        })
+    };
+    // On a slow machine it has failed before, too.
+    let [_, over] = until("one line", lines, |[begins, over]| *begins == over + 1).await;
+    proxy.pass();
+    until("that it is over", lines, |[begins, again]| begins == again && *again > over).await;
 }
 
 /// Whatever messages say, the series are those that the topology file and the program name.

@@ -7,11 +7,12 @@ use crate::{
     cli::{exit::Failure, setup::Services},
     config::{PublishScheduled, Settings},
     messaging::{BrokerAddress, Link, passive},
-    permissions::{Need, Object, Right, Role},
+    permissions::{Need, Object, Right, broker_rights},
     plan::{Plan, Reason, Refusal, Step},
     spans::Spans,
     store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},
     telemetry,
+    text::error_chain,
     topology::{Timeout, Topology},
     worker::Worker,
 };
@@ -55,8 +56,12 @@ pub(in crate::cli) async fn prepare(
             look(&address, &topology).await?;
             // Without the tag it looks for the generations of its queues one by one. Any other failure may be over soon.
             let listed = management.queue_names(&topology.name).await;
-            let may_list = !matches!(listed, Err(ManagementError::NotPermitted { .. }));
-            may_list.then_some(management)
+            if let Err(error @ ManagementError::NotPermitted { .. }) = &listed {
+                telemetry::management_given_up(&error_chain(error));
+                None
+            } else {
+                Some(management)
+            }
         }
     };
     let worker =
@@ -80,7 +85,7 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
         if refused || error.kind() != FailureKind::Configuration {
             return Err(error.into());
         }
-        telemetry::effect_unusable(effect, &crate::text::error_chain(&error));
+        telemetry::effect_unusable(effect, &error_chain(&error));
     }
     Ok(())
 }
@@ -116,7 +121,7 @@ fn wants_again(step: &Step) -> bool {
 /// Whether what a worker writes to and reads from is there: what it has rights on, as the broker answers only about that.
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
     let link = Link::open(address, "overdue run --no-declare").await?;
-    for Need { right, object, .. } in Role::worker(topology).needs {
+    for Need { right, object, .. } in broker_rights::worker(topology).needs {
         let names = match object {
             Object::Named(name) => vec![name],
             Object::Shards(base) => {

@@ -81,7 +81,7 @@ async fn a_worker_without_its_rights_says_which_one_and_who_prints_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_without_the_tag_asks_only_once_for_levels_that_it_may_not_see() {
+async fn a_worker_without_the_tag_says_so_and_does_not_ask_for_levels() {
     let world = World::of(DOTTED).await;
     let worker = &import(&world, &world.topology, false).await[1];
     world.user_named(worker, "").await;
@@ -89,12 +89,13 @@ async fn a_worker_without_the_tag_asks_only_once_for_levels_that_it_may_not_see(
     let mut broker = url::Url::parse(&world.urls_of(Some(worker))[0]).unwrap();
     broker.set_port(Some(proxy.port())).unwrap();
     let process = run_as(&world, worker, Some(broker.as_str())).await;
-    // It looks for the next generation of each queue, and for the levels, at the same time.
+    // It looks for the next generation of each queue; there are two.
     let looks = async || proxy.answered("NOT_FOUND");
     let first = looks().await;
     until("eight more looks", looks, |answers| *answers >= first + 16).await;
-    // The session's, and that of what publishes for schedule().
-    assert!(proxy.answered("ACCESS_REFUSED") <= 2, "{}", process.log());
+    assert_eq!(proxy.answered("ACCESS_REFUSED"), 0, "{}", process.log());
+    assert_eq!(process.logged("the management API is not asked"), 1, "{}", process.log());
+    assert!(process.log().contains("its `management` tag"), "{}", process.log());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
