@@ -160,7 +160,6 @@ struct Episode {
 
 impl Episodes {
     /// Nothing is seen yet.
-    #[must_use]
     pub const fn new(rule: Rule) -> Self {
         Self { rule, open: BTreeMap::new() }
     }
@@ -190,7 +189,6 @@ impl Episodes {
     }
 
     /// The message that is due now; it stays due until [`Episodes::sent`].
-    #[must_use]
     pub fn due(&self, now: Instant) -> Option<Message> {
         let is_due = |(condition, episode): &(&Condition, &Episode)| match &episode.sent {
             None => self.rule.is_long_enough(**condition, episode),

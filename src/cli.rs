@@ -94,7 +94,6 @@ enum Command {
 }
 
 /// The command line, for docs/commands.md.
-#[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -154,7 +153,6 @@ impl Cli {
 }
 
 /// Runs the command of this process's arguments.
-#[must_use]
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -65,7 +65,6 @@ impl Condition {
     ];
 
     /// As settings and messages have it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotReady => "not-ready",
@@ -79,7 +78,6 @@ impl Condition {
     }
 
     /// Where its runbook is.
-    #[must_use]
     pub fn runbook(self) -> String {
         let alert = match self {
             Self::NotReady => "OverdueWorkerNotReady",
@@ -94,7 +92,6 @@ impl Condition {
     }
 
     /// When it is wrong; the table of `docs/alerts.md`.
-    #[must_use]
     pub fn limit(self) -> String {
         let unpublished = duration_of(UNPUBLISHED_AFTER);
         match self {
@@ -140,7 +137,6 @@ pub struct Unpublished {
 
 impl Unpublished {
     /// What is wrong with the outbox, if anything is: e.g. events that have waited for longer than `after`.
-    #[must_use]
     pub fn of_outbox(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("the broker refuses or does not confirm {}", counted(self.refused, "event"));
@@ -148,7 +144,6 @@ impl Unpublished {
     }
 
     /// What is wrong with the notices of `schedule()`, if anything is.
-    #[must_use]
     pub fn of_schedule(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("{} cannot be published", counted(self.refused, "scheduled notice"));
@@ -267,7 +262,6 @@ pub struct Wrong {
 
 impl Wrong {
     /// Whether it has to be reported after `before` was.
-    #[must_use]
     pub fn is_news_after(&self, before: &Self) -> bool {
         !self.subjects.is_subset(&before.subjects)
             || self.number >= before.number.max(1).saturating_mul(MUCH_WORSE)
@@ -289,7 +283,6 @@ impl From<String> for Wrong {
 
 impl Facts {
     /// What they come to for one condition.
-    #[must_use]
     pub fn judge(&self, condition: Condition) -> Judgement {
         let judged = |wrong: Option<Wrong>| wrong.map_or(Judgement::Right, Judgement::Wrong);
         let known = |wrong: Option<String>| judged(wrong.map(Wrong::from));

@@ -117,7 +117,6 @@ impl Diagnostic {
     }
 
     /// The same with its fix as text, for people and programs.
-    #[must_use]
     pub fn rendered(&self, target: &Target<'_>) -> Rendered {
         Rendered {
             rule: self.rule,
@@ -132,7 +131,6 @@ impl Diagnostic {
 
 /// What a rule finds that does not know its own name: a table of rules adds the name, and what all of its findings
 /// have in common.
-#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// How bad it is; `None` is for the table to say.
@@ -202,7 +200,6 @@ impl Draft {
     }
 
     /// The diagnostic of `rule`, with its severity and subject where the draft has none of its own.
-    #[must_use]
     pub fn complete(self, rule: &'static str, severity: Severity, subject: Subject) -> Diagnostic {
         Diagnostic {
             rule,
@@ -235,7 +232,6 @@ pub struct Rendered {
 }
 
 /// `1 error, 2 warnings, 1 note`: how many there are of each, worst first; empty where there is none.
-#[must_use]
 pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> String {
     let severities: Vec<Severity> = severities.into_iter().collect();
     let count = |of: Severity| severities.iter().filter(|severity| **severity == of).count();
@@ -290,7 +286,6 @@ pub struct Target<'a> {
 
 impl Fix {
     /// A command, or what to do, as one line.
-    #[must_use]
     pub fn text(&self, target: &Target<'_>) -> String {
         match self {
             Self::Apply => "overdue apply".to_owned(),

@@ -110,7 +110,6 @@ pub struct DoctorReport {
 }
 
 /// Runs all checks on the same facts.
-#[must_use]
 pub fn diagnose(facts: &Facts) -> DoctorReport {
     let run = |check: &Check| -> Diagnostic {
         (check.judge)(facts).complete(check.name, Severity::Ok, Subject::Area(check.area))

@@ -32,7 +32,6 @@ pub enum Item {
 }
 
 /// The objects of `topology` in the order in which they are created.
-#[must_use]
 pub fn items(topology: &Topology) -> Vec<Item> {
     let plan = diff(topology, &Snapshot::default(), &BTreeSet::new());
     let items = |change| match change {

@@ -177,19 +177,16 @@ impl Node {
 
 impl Graph {
     /// The node called `id`.
-    #[must_use]
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
     /// The group called `id`.
-    #[must_use]
     pub fn group(&self, id: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.id == id)
     }
 
     /// The group that has the node called `id`.
-    #[must_use]
     pub fn group_of(&self, id: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.nodes.iter().any(|node| node == id))
     }

@@ -44,13 +44,11 @@ pub struct Place {
 
 impl Place {
     /// How long digit 1 holds a message.
-    #[must_use]
     pub const fn unit(self) -> Duration {
         Duration::from_millis(self.unit_ms)
     }
 
     /// The highest digit, at least 1: so many queues the place has.
-    #[must_use]
     pub const fn highest(self) -> u32 {
         self.highest
     }
@@ -108,7 +106,6 @@ impl Ladder {
     }
 
     /// The longest delay.
-    #[must_use]
     pub const fn max(&self) -> Duration {
         Duration::from_millis(self.max_ms())
     }
@@ -119,37 +116,31 @@ impl Ladder {
     }
 
     /// Delays are rounded to whole numbers of this.
-    #[must_use]
     pub const fn resolution(&self) -> Duration {
         Duration::from_millis(self.resolution_ms)
     }
 
     /// The places, smallest unit first: as their words are in a routing key.
-    #[must_use]
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
     /// How many queues it has.
-    #[must_use]
     pub fn queue_count(&self) -> u32 {
         self.places.iter().map(|place| place.highest).sum()
     }
 
     /// `orders.ladder.10m`, the exchange of a place.
-    #[must_use]
     pub fn exchange(&self, place: Place) -> String {
         format!("{}.{}", self.prefix, duration(place.unit_ms))
     }
 
     /// `orders.ladder.again`, which leads to the first queue of each path.
-    #[must_use]
     pub fn again_exchange(&self) -> String {
         format!("{}.again", self.prefix)
     }
 
     /// `orders.ladder.delay.30m`, the queue of a digit above 0.
-    #[must_use]
     pub fn queue(&self, place: Place, digit: u32) -> String {
         format!("{}.delay.{}", self.prefix, duration(place.hold_ms(digit)))
     }
@@ -159,7 +150,6 @@ impl Ladder {
     /// Each place has an exchange. It binds the queue of each digit, and with the digit 0 the exchange of the next
     /// smaller place, so that 0 costs no hop. Each queue dead-letters there too. After the smallest comes the due exchange.
     /// One more exchange binds every queue, by the number of digits that a path has from there, and returns other keys.
-    #[must_use]
     pub fn objects(&self, ends: &Ends<'_>) -> Objects {
         let mut objects = Objects::default();
         let again = self.again_exchange();
@@ -187,7 +177,6 @@ impl Ladder {
     }
 
     /// Counted, not measured.
-    #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {
             queues: self.queue_count(),

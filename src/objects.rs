@@ -71,14 +71,12 @@ pub(crate) const DELAYED_TYPE: &str = "x-delayed-type";
 
 impl Exchange {
     /// How it compares routing keys: its type, or the one that an exchange of the delayed message plugin has for it.
-    #[must_use]
     pub fn routing_type(&self) -> &str {
         let delayed = (self.kind == DELAYED_MESSAGE).then(|| text(&self.arguments, DELAYED_TYPE));
         delayed.flatten().unwrap_or(&self.kind)
     }
 
     /// Where messages go that it has no route for.
-    #[must_use]
     pub fn alternate(&self) -> Option<&str> {
         text(&self.arguments, "alternate-exchange")
     }
@@ -86,19 +84,16 @@ impl Exchange {
 
 impl Queue {
     /// The exchange that expired and rejected messages go to.
-    #[must_use]
     pub fn dead_letter_exchange(&self) -> Option<&str> {
         text(&self.arguments, "x-dead-letter-exchange")
     }
 
     /// The routing key its dead letters get; `None` is the key they came with.
-    #[must_use]
     pub fn dead_letter_routing_key(&self) -> Option<&str> {
         text(&self.arguments, "x-dead-letter-routing-key")
     }
 
     /// How long it keeps a message, in milliseconds; `None` is for ever.
-    #[must_use]
     pub fn message_ttl_ms(&self) -> Option<i64> {
         self.arguments.get("x-message-ttl").and_then(Argument::integer)
     }
@@ -140,7 +135,6 @@ pub enum Argument {
 
 impl Argument {
     /// The string, where it is one.
-    #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -149,7 +143,6 @@ impl Argument {
     }
 
     /// The number, where it is one.
-    #[must_use]
     pub const fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),

@@ -38,7 +38,6 @@ impl OrderId {
     }
 
     /// As it is, and as `uuid` and as a number have it, if it can be one: rows have the spelling of the database.
-    #[must_use]
     pub fn spellings(&self) -> Vec<String> {
         let mut all = vec![self.0.to_string()];
         for key in Key::all(&self.0) {
@@ -56,7 +55,6 @@ impl OrderId {
     }
 
     /// The id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -89,7 +87,6 @@ pub struct Spelled(HashMap<String, String>);
 impl Spelled {
     /// Of ids that were asked for, and those that were given back. One that was asked for as it is given back belongs to no
     /// other: keys of the type `text` are compared as they are. Nor does one that two were asked for in other spellings.
-    #[must_use]
     pub fn new<'a>(asked: &[OrderId], given: impl IntoIterator<Item = &'a str>) -> Self {
         let asked: HashSet<&str> = asked.iter().map(OrderId::as_str).collect();
         let given: HashSet<&str> = given.into_iter().filter(|id| !asked.contains(id)).collect();
@@ -118,7 +115,6 @@ impl Spelled {
     }
 
     /// The id that was given back for one that was not given back as it is.
-    #[must_use]
     pub fn of(&self, id: &OrderId) -> Option<&str> {
         self.0.get(id.as_str()).map(String::as_str)
     }
@@ -219,13 +215,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether the order is overdue and a rule of the effect's own keeps it open.
-    #[must_use]
     pub const fn is_guarded(&self) -> bool {
         matches!(self, Self::NotDue { remaining } if remaining.is_zero())
     }
 
     /// What the effect calls the state that it brought the order to, if this call did.
-    #[must_use]
     pub const fn final_state(&self) -> Option<&FinalState> {
         match self {
             Self::Closed { state, .. } => Some(state),
@@ -249,7 +243,6 @@ impl FinalState {
 
     /// Reads the `outcome` of an order that the effect has carried out: `done:` and a word, `done` alone, or `closed`.
     /// None for everything else: a misspelt `already_final` must not pass for a state.
-    #[must_use]
     pub fn of_outcome(outcome: &str) -> Option<Self> {
         let word = match outcome.strip_prefix("done:") {
             Some(word) => word,
@@ -262,7 +255,6 @@ impl FinalState {
     }
 
     /// The word.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

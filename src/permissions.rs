@@ -29,7 +29,6 @@ pub struct Request {
 
 impl Request {
     /// The name of a role's user.
-    #[must_use]
     pub fn user(&self, role: &Role) -> String {
         format!("{}{}", self.user_prefix, role.name)
     }
@@ -77,7 +76,6 @@ pub enum Object {
 
 impl Object {
     /// The name of the object, of the first of its generations, or of what it is below.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Named(name)

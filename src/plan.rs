@@ -58,13 +58,11 @@ impl Plan {
     }
 
     /// Whether the broker has the topology already; retired queues may still be draining.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.refusals.is_empty()
     }
 
     /// Queues that are taken out of use, or were: whose messages matter to the plan.
-    #[must_use]
     pub fn leaving(&self) -> BTreeSet<String> {
         // What is unbound is deleted, or drains.
         let deleted = self.changes().filter_map(|change| match change {
@@ -84,7 +82,6 @@ impl Plan {
     }
 
     /// Whether it depends on what waits in the levels: a timeout is removed, and some of it may be for that one.
-    #[must_use]
     pub fn removes_timeouts(&self) -> bool {
         let reasons = self.steps.iter().map(|step| &step.reason);
         let leaves = |it: &Draining| matches!(it.drains, Drains::Leaving { .. });
@@ -100,7 +97,6 @@ impl Plan {
     }
 
     /// Messages that carrying it out would lose.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let lost = self.steps.iter().map(|step| match step.change {
             Change::DeleteQueue { lost, .. } => lost,
@@ -114,7 +110,6 @@ impl Plan {
     }
 
     /// One line: how much of what, and whether anything could be lost.
-    #[must_use]
     pub fn summary(&self) -> String {
         let draining = match self.draining.len() {
             0 => String::new(),

@@ -19,7 +19,6 @@ pub struct Stop(CancellationToken);
 
 impl Stop {
     /// Nothing asks to stop yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -30,7 +29,6 @@ impl Stop {
     }
 
     /// Whether somebody asked.
-    #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.is_cancelled()
     }
@@ -50,7 +48,6 @@ impl Stop {
     }
 
     /// A stop of its own that this one brings with it, but not the other way round.
-    #[must_use]
     pub fn child(&self) -> Self {
         Self(self.0.child_token())
     }

@@ -171,7 +171,6 @@ impl Store {
     }
 
     /// The same database, waited for by other time-outs.
-    #[must_use]
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
     }
@@ -182,7 +181,6 @@ impl Store {
     }
 
     /// Where the database is, without the password, for messages.
-    #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -91,7 +91,6 @@ impl Default for Timing {
 
 impl Timing {
     /// For tests in which nothing is silent: it is looked ten times as often, and a slow machine has the time that it needs.
-    #[must_use]
     pub fn often() -> Self {
         Self {
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
@@ -102,7 +101,6 @@ impl Timing {
     }
 
     /// For tests of silence: what does not answer is given up in a tenth of the time as well.
-    #[must_use]
     pub fn tenth() -> Self {
         Self {
             least_statistics_interval: TEST_STATISTICS_INTERVAL,

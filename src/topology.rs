@@ -139,20 +139,17 @@ impl Topology {
     }
 
     /// The timeout called `name`.
-    #[must_use]
     pub fn timeout(&self, name: &str) -> Option<&Timeout> {
         self.timeouts.iter().find(|timeout| timeout.name == name)
     }
 
     /// The level called `name`, as written in the file.
-    #[must_use]
     pub fn level(&self, name: &str) -> Option<&Level> {
         self.levels.iter().find(|level| level.name() == name)
     }
 }
 
 /// Everything there is to say about the text of a `topology.toml`, in the order of the file.
-#[must_use]
 pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
     match file::read(text) {
         Ok(file) => check::check(&file, surroundings),

@@ -39,7 +39,6 @@ pub use report::VerifyReport;
 /// Everything that is wrong in one reading, worst first.
 ///
 /// Dead letters are looked at in [`dead_letters`], because that takes two readings. `now` is any clock's.
-#[must_use]
 pub fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -96,7 +95,6 @@ fn foreign_consumers(topology: &Topology, observed: &Snapshot, plan: &Plan) -> V
 }
 
 /// Whether anything is found that is more than a note.
-#[must_use]
 pub fn is_wrong(found: &[Diagnostic]) -> bool {
     found.iter().any(|finding| finding.severity > Severity::Note)
 }

@@ -62,7 +62,6 @@ pub enum ChangeError {
 
 impl<'a> TopologyChange<'a> {
     /// Brings `topology` to the virtual host of `management`, and discards nothing.
-    #[must_use]
     pub fn new(management: &'a Management, topology: &'a Topology) -> Self {
         Self { management, topology, goal: Goal::Applied { discard: BTreeSet::new() } }
     }
@@ -81,9 +80,6 @@ impl<'a> TopologyChange<'a> {
     }
 
     /// Makes the change as it is planned: [`make`](Self::make) without a decision and without a report.
-    ///
-    /// # Errors
-    /// See [`ChangeError`].
     pub async fn apply(&self) -> Result<Plan, ChangeError> {
         self.make(Ok, |_| {}).await
     }

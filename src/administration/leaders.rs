@@ -50,9 +50,6 @@ impl Management {
     /// it does not know its leader.
     ///
     /// Permission needed: the `management` tag.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn without_leader(
         &self,
         topology: &str,

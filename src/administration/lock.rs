@@ -79,7 +79,6 @@ pub struct LockLost {
 
 /// The right to do something alone. It goes with the connection: when this is dropped, also by a panic or because the
 /// future was cancelled, and with the process, also by SIGKILL.
-#[must_use]
 pub struct TopologyLock {
     lock: String,
     channel: Channel,

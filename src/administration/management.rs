@@ -112,13 +112,11 @@ impl Management {
     }
 
     /// The same client for a broker that takes its statistics at another interval than every five seconds.
-    #[must_use]
     pub fn with_statistics_interval(self, statistics_interval: StatisticsInterval) -> Self {
         Self { statistics_interval, ..self }
     }
 
     /// How often the broker takes its statistics, and with that how old its counts are.
-    #[must_use]
     pub fn statistics_interval(&self) -> StatisticsInterval {
         self.statistics_interval
     }
@@ -129,13 +127,11 @@ impl Management {
     }
 
     /// Where the broker is.
-    #[must_use]
     pub fn address(&self) -> &BrokerAddress {
         &self.address
     }
 
     /// The virtual host all calls are about.
-    #[must_use]
     pub fn virtual_host(&self) -> &str {
         &self.vhost
     }
@@ -146,9 +142,6 @@ impl Management {
     }
 
     /// Which broker and virtual host this is.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn identity(&self) -> Result<BrokerIdentity, ManagementError> {
         let Cluster { name } = self.get(&["cluster-name"], &[]).await?;
         Ok(BrokerIdentity { cluster: name, virtual_host: self.vhost.clone() })
@@ -185,15 +178,11 @@ impl Management {
     }
 
     /// The user that reads and changes the broker through this API.
-    #[must_use]
     pub fn user(&self) -> &str {
         self.nodes.user()
     }
 
     /// Every exchange, queue and binding of the virtual host, and what waits; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
         let path = ["exchanges", &self.vhost];
         let exchanges: Vec<ExchangeInfo> = match self.ask(&path, &ExchangeInfo::QUERY).await {
@@ -350,9 +339,6 @@ impl Management {
     /// It holds for the moment of the answer: ask again after `overdue apply`, or every few seconds. It asks for the
     /// exchanges that notices can pass, one by one: what else the virtual host has makes it no slower.
     /// Permission needed: the `management` tag.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn level_routes(&self, topology: &Topology) -> Result<LevelRoutes, ManagementError> {
         let mut objects = Objects::default();
         let mut asked = BTreeSet::new();

@@ -144,9 +144,6 @@ impl Management {
     }
 
     /// The names of the queues below the prefix of `topology`, without asking for any statistics; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn queue_names(&self, topology: &str) -> Result<BTreeSet<String>, ManagementError> {
         let query = [("disable_stats", "true"), ("columns", "name")];
         let queues: Vec<Named> = self.queues_below(topology, &query).await?;
@@ -154,9 +151,6 @@ impl Management {
     }
 
     /// The numbers of the queues below the prefix of `topology`, by name; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn queue_stats_of(
         &self,
         topology: &str,
@@ -256,9 +250,6 @@ impl Management {
     }
 
     /// The queues that have the mark of `topology`; `None` where its exchange of marks is not there.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn marked_queues(
         &self,
         topology: &Topology,
@@ -277,9 +268,6 @@ impl Management {
     }
 
     /// The numbers of every queue of the virtual host, by name; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn queue_stats(&self) -> Result<BTreeMap<String, QueueStats>, ManagementError> {
         Ok(by_name(self.pages(&[("columns", COLUMNS)]).await?))
     }
@@ -314,9 +302,6 @@ impl Management {
     /// URLs can be asked.
     ///
     /// Permission needed: the tag `monitoring`, to list the nodes.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn delayed_on_each_node(
         &self,
         exchange: &str,
@@ -342,18 +327,12 @@ impl Management {
     }
 
     /// The policies of the virtual host. Needs no more than the `management` tag; changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn policies(&self) -> Result<Vec<Policy>, ManagementError> {
         self.get(&["policies", self.virtual_host()], &[]).await
     }
 
     /// What applies to the exchanges of the virtual host, by their names. Needs no more than the `management` tag;
     /// changes nothing.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn exchange_policies(
         &self,
     ) -> Result<BTreeMap<String, AppliedPolicy>, ManagementError> {
@@ -371,9 +350,6 @@ impl Management {
 
     /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker says so: the
     /// statistics have those of five seconds ago, and RabbitMQ 4.0 has no others.
-    ///
-    /// # Errors
-    /// See [`ManagementError`].
     pub async fn stats_and_policies(
         &self,
     ) -> Result<BTreeMap<String, QueueStats>, ManagementError> {

@@ -72,7 +72,6 @@ impl From<String> for Refused {
 }
 
 /// The pause after this many failures in a row: 2 s, 4 s … 2 min, or what the other side has asked for.
-#[must_use]
 pub fn pause(failures: u32, retry_after: Option<Duration>) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
@@ -81,7 +80,6 @@ pub fn pause(failures: u32, retry_after: Option<Duration>) -> Duration {
 
 /// What a `Retry-After` asks for: seconds, or a date (`now` is by this machine's clock); `None` if it is neither.
 /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
-#[must_use]
 pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds));

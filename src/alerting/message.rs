@@ -37,27 +37,23 @@ pub struct Sender<'a> {
 
 impl Message {
     /// The message of `overdue doctor --send-alert`.
-    #[must_use]
     pub fn test() -> Self {
         let text = "nothing is wrong, `overdue doctor --send-alert` sent this".to_owned();
         Self { condition: None, is_over: false, text, lasted: Duration::ZERO }
     }
 
     /// What it is about, for the log: `parked`, or `parked is over`.
-    #[must_use]
     pub fn about(&self) -> String {
         let over = if self.is_over { " is over" } else { "" };
         format!("{}{over}", self.condition.map_or("test", Condition::name))
     }
 
     /// The subject of a mail.
-    #[must_use]
     pub fn title(&self, sender: &Sender<'_>) -> String {
         format!("[overdue {}] {} on {}", sender.topology, self.about(), sender.host)
     }
 
     /// All of it in one line.
-    #[must_use]
     pub fn line(&self, sender: &Sender<'_>) -> String {
         let (title, lasted) = (self.title(sender), about(self.lasted));
         let text: String = one_line(&self.text).chars().take(LONGEST).collect();
@@ -69,7 +65,6 @@ impl Message {
     }
 
     /// The body, in the form that the other side wants.
-    #[must_use]
     pub fn body(&self, template: &Template, sender: &Sender<'_>) -> String {
         template.filled(|placeholder| self.value(placeholder, sender))
     }

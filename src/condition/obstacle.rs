@@ -55,21 +55,18 @@ pub struct Holder {
 
 impl Obstacle {
     /// The effect closes nothing, whichever order it is.
-    #[must_use]
     pub fn of_all(effect: &str, reason: &str) -> Self {
         let reason = format!("orders cannot be closed: {reason}");
         Self { reason, next: check(effect), kind: Kind::Effect }
     }
 
     /// This user may not close orders.
-    #[must_use]
     pub fn right(user: &str, reason: &str) -> Self {
         let reason = format!("user {user} cannot close orders: {reason}");
         Self { reason, next: "overdue permissions --database".to_owned(), kind: Kind::Right }
     }
 
     /// The effect fails for this order.
-    #[must_use]
     pub fn of_order(effect: &str, order: &str, reason: &str) -> Self {
         let reason = format!("order {order} cannot be closed: {reason}");
         let next = format!("{}{}", check(effect), option(" --order", order));
@@ -77,7 +74,6 @@ impl Obstacle {
     }
 
     /// Somebody holds a lock that closing this order needs; without one, closing any.
-    #[must_use]
     pub fn lock(order: Option<&str>, lock: &Lock) -> Self {
         let what = order.map_or_else(|| "orders".to_owned(), |order| format!("order {order}"));
         let next = lock.holder.as_ref().map_or_else(

@@ -20,13 +20,11 @@ pub struct SecretUrl(Secret);
 
 impl SecretUrl {
     /// The URL as it was written, for the one who connects to it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
     /// Whether there is a password in it, as far as it can be read.
-    #[must_use]
     pub fn has_password(&self) -> bool {
         let shown = without_password(self.expose());
         shown.is_none_or(|shown| shown.contains(HIDDEN))
@@ -98,7 +96,6 @@ pub struct SecretText(Secret);
 
 impl SecretText {
     /// The secret, for the one who uses it. It belongs into no text.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }

@@ -303,7 +303,6 @@ impl Listen {
     const PORT: u16 = 9632;
 
     /// The address; `None` where it does not listen.
-    #[must_use]
     pub const fn address(self) -> Option<SocketAddr> {
         self.0
     }
@@ -356,7 +355,6 @@ impl From<Listen> for String {
 }
 
 /// The JSON Schema of the file.
-#[must_use]
 pub fn schema() -> Json {
     document::schema::<Settings>("overdue.toml")
 }

@@ -65,7 +65,6 @@ impl Template {
     }
 
     /// Whether it is JSON.
-    #[must_use]
     pub const fn is_json(&self) -> bool {
         self.is_json
     }
@@ -76,7 +75,6 @@ impl Template {
     }
 
     /// The body of one message, with the value of each placeholder.
-    #[must_use]
     pub fn filled(&self, value: impl Fn(&str) -> String) -> String {
         let mut body = String::new();
         for (text, placeholder) in &self.parts {

@@ -22,7 +22,6 @@ pub struct Running {
 
 impl Running {
     /// When it will be waited for no longer, if it closes nothing until then.
-    #[must_use]
     pub fn given_up_at(self) -> Instant {
         self.moved + WAITED_FOR
     }
@@ -46,7 +45,6 @@ pub struct Batches {
 impl Batches {
     /// When a batch whose first message is due at `first` is closed; none while that has to wait for another one. Nothing
     /// waits for company if the database is idle and no burst comes, or if the batch is full.
-    #[must_use]
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
         let at = match self.closing {
             closing if closing >= self.at_once => return None,
@@ -80,7 +78,6 @@ impl Coming {
     }
 
     /// Whether many came of late.
-    #[must_use]
     pub fn in_burst(&self, now: Instant) -> bool {
         self.in_burst_until.is_some_and(|until| now < until)
     }

@@ -54,13 +54,11 @@ impl Tags {
     }
 
     /// Deliveries that are to be acked.
-    #[must_use]
     pub fn done(&self) -> usize {
         self.done.len()
     }
 
     /// Deliveries that are neither acked nor given back.
-    #[must_use]
     pub fn unsettled(&self) -> usize {
         self.open.len() + self.done.len()
     }

@@ -106,7 +106,6 @@ pub struct Waits<'a> {
 impl Waits<'_> {
     /// Of a delivery that has been in hand for this long: it goes by a level before the broker ends the channel that it is
     /// unsettled on.
-    #[must_use]
     pub fn after(self, in_hand: Duration) -> Self {
         if in_hand < LONGEST_IN_HAND {
             return self;
@@ -119,7 +118,6 @@ impl Waits<'_> {
 ///
 /// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
 /// attempt: waiting does not fail.
-#[must_use]
 pub fn decide(
     outcome: &Outcome,
     tries: Tries,

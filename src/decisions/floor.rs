@@ -23,7 +23,6 @@ pub struct Floor {
 
 impl Floor {
     /// After which row to read.
-    #[must_use]
     pub const fn row(&self) -> i64 {
         self.row
     }
@@ -39,7 +38,6 @@ impl Floor {
 
     /// Whether it is worth raising before the next look at everything. Rows above the floor are all read by each pass, so that then a pass
     /// which has left none is followed by [`Floor::looked`], too.
-    #[must_use]
     pub const fn is_far_below(&self) -> bool {
         self.highest - self.row > FAR
     }

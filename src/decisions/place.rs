@@ -25,13 +25,11 @@ impl Default for Place {
 
 impl Place {
     /// One that may not take any: one message is tried first.
-    #[must_use]
     pub fn in_doubt() -> Self {
         Self { most: 1, ..Self::default() }
     }
 
     /// How many more messages may be published there.
-    #[must_use]
     pub fn room(&self, on_their_way: usize, now: Instant) -> usize {
         if self.until.is_some_and(|until| now < until) {
             return 0;
@@ -40,13 +38,11 @@ impl Place {
     }
 
     /// Whether it takes any number.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.most == usize::MAX
     }
 
     /// Whether a message that was never tried does no harm there: it is answered, and its channel goes on.
-    #[must_use]
     pub const fn takes_new(&self) -> bool {
         self.takes_new
     }

@@ -38,20 +38,17 @@ pub struct Quarantine {
 impl Quarantine {
     /// For a queue with this delivery limit. After messages had to be given back, `wanted_again` others in a row have to
     /// be received one at a time before many are taken at once: before RabbitMQ 4.3 giving back counts as well.
-    #[must_use]
     pub fn new(delivery_limit: i64, wanted_again: u32) -> Self {
         let few = u32::try_from(delivery_limit - LEFT).unwrap_or(1).clamp(1, FEW);
         Self { few, alone: true, rare: 0, wanted: 1, wanted_again }
     }
 
     /// Whether at most one message may be unsettled.
-    #[must_use]
     pub const fn is_alone(&self) -> bool {
         self.alone
     }
 
     /// Whether a message has often been delivered without being settled.
-    #[must_use]
     pub const fn is_suspect(&self, deliveries: u32) -> bool {
         deliveries >= self.few
     }

@@ -67,7 +67,6 @@ pub struct ReadyCondition {
 
 impl WorkerState {
     /// Whether each condition holds. `silent` is how long the last answer of the database counts.
-    #[must_use]
     pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
         let broker =
             if self.stopping { Some("the worker is stopping".to_owned()) } else { self.broker() };
@@ -162,7 +161,6 @@ pub enum Suspect {
 
 impl Progress {
     /// At `now`, where an order may be overdue for `bound`.
-    #[must_use]
     pub fn suspect(self, now: Instant, bound: Duration) -> Suspect {
         match self {
             Self::Closed(at) => Suspect::Since(now.saturating_duration_since(at)),

@@ -26,20 +26,17 @@ impl RecentlyClosed {
     }
 
     /// Whether an order was asked for after `received`, and closed.
-    #[must_use]
     pub fn has_since(&self, id: &OrderId, received: Instant) -> bool {
         let has = |half: &HashMap<OrderId, Instant>| half.get(id).is_some_and(|at| *at > received);
         has(&self.newer) || has(&self.older)
     }
 
     /// How many orders are remembered; one that was closed twice may count twice.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.newer.len() + self.older.len()
     }
 
     /// Whether none is.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

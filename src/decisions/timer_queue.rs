@@ -36,7 +36,6 @@ impl<T> TimerQueue<T> {
     }
 
     /// When the earliest is to be done; `None` while empty.
-    #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.items.keys().next().map(|(at, _)| *at)
     }
@@ -55,20 +54,17 @@ impl<T> TimerQueue<T> {
     }
 
     /// Whether at least `many` are to be done by `now`.
-    #[must_use]
     pub fn are_due(&self, many: usize, now: Instant) -> bool {
         // The keys are in the order of their instants.
         self.items.len() >= many && self.items.keys().nth(many - 1).is_some_and(|key| key.0 <= now)
     }
 
     /// How many wait.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

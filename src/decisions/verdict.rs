@@ -47,7 +47,6 @@ pub struct Failure {
 
 impl Failure {
     /// What it says about the order.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         let Self { suspect, cause, reason } = self;
         match suspect {
@@ -74,7 +73,6 @@ impl<T: Clone> Isolation<T> {
     ///
     /// Once as many items have failed as can be borne, so many parts are asked for elsewhere: halving down to a single one of
     /// 4,000 takes half of 24.
-    #[must_use]
     pub fn new(len: usize, unknown: T, most_elsewhere: usize) -> Self {
         let mut parts = Vec::new();
         parts.extend((len > 0).then_some(0..len));
@@ -83,7 +81,6 @@ impl<T: Clone> Isolation<T> {
     }
 
     /// The next part to ask for; each has at least one item.
-    #[must_use]
     pub fn next_part(&mut self) -> Option<Range<usize>> {
         self.parts.pop()
     }
@@ -106,7 +103,6 @@ impl<T: Clone> Isolation<T> {
     ///
     /// Items that fail stay the oldest, and stand in front of the others. So beyond what can be borne other places are asked for
     /// before the batch is given up: in turn the last part, down to the last item, and the largest one.
-    #[must_use]
     pub fn failed(&mut self, part: Range<usize>, suspect: Suspect, alone: T) -> bool {
         if part.len() > 1 {
             self.again(part, 1);
@@ -143,13 +139,11 @@ impl<T: Clone> Isolation<T> {
     }
 
     /// Single items that failed.
-    #[must_use]
     pub const fn failures(&self) -> usize {
         self.failed
     }
 
     /// The outcome of each item, in the order of the batch.
-    #[must_use]
     pub fn into_outcomes(self) -> Vec<T> {
         self.outcomes
     }

@@ -319,7 +319,6 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
 
 /// A node that leads more than one and a half times its share of the queues does most of their work. None where each kind of
 /// queue is spread, or there is one node.
-#[must_use]
 pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     let members = kinds.iter().flat_map(|(_, queues)| queues).flat_map(|queue| &queue.members);
     let nodes: BTreeSet<&String> = members.collect();

@@ -43,7 +43,6 @@ pub struct RowLocks {
 
 impl Scan {
     /// Whether it can cost much, as far as is known.
-    #[must_use]
     pub fn is_large(&self) -> bool {
         self.rows.is_none_or(|rows| rows >= SMALL)
     }
@@ -59,7 +58,6 @@ impl Scan {
 
 impl EffectPlan {
     /// Reads what `EXPLAIN (FORMAT json)` gave.
-    #[must_use]
     pub fn read(plan: &Value) -> Self {
         let mut read = Self::default();
         read.add(plan);

@@ -48,16 +48,12 @@ pub struct AlertFacts {
 
 impl Facts {
     /// The topology, for the checks after the one that says why there is none.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn known_topology(&self) -> Asked<&Topology> {
         self.topology.as_ref().map_err(|_| Gap::after("file", "there is no topology"))
     }
 }
 
 /// Whether a host is this machine, as far as its name says; a Unix socket is a path.
-#[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_own = |address: IpAddr| address.is_loopback();
@@ -199,7 +195,6 @@ pub struct ApiFacts {
 
 impl ApiFacts {
     /// Everything missing for one reason.
-    #[must_use]
     pub fn unknown(user: String, why: Gap) -> Self {
         let gap = silent(&why);
         Self {
@@ -219,9 +214,6 @@ impl ApiFacts {
     }
 
     /// The overview, for the checks after the one that says why there is none.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn known_overview(&self) -> Asked<&Overview> {
         self.overview.as_ref().map_err(silent)
     }

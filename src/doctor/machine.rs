@@ -85,7 +85,6 @@ pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
 }
 
 /// How much the first clock is ahead of the second, out of how much both are ahead of this machine's.
-#[must_use]
 pub const fn between(first: Skew, second: Skew) -> Skew {
     Skew {
         ahead_ms: first.ahead_ms.saturating_sub(second.ahead_ms),

@@ -14,7 +14,6 @@ use crate::{
 ///
 /// `create_vhost` also puts the virtual host in, for a broker that boots empty. Not otherwise: importing it
 /// takes description, tags and default queue type of one that exists.
-#[must_use]
 pub fn render(topology: &Topology, vhost: &str, create_vhost: bool) -> String {
     let (mut exchanges, mut queues, mut bindings) = (Vec::new(), Vec::new(), Vec::new());
     for item in items(topology) {

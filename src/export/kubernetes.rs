@@ -21,7 +21,6 @@ pub struct Target {
 /// order is not essential.
 ///
 /// Queues outlive their Kubernetes object (`deletionPolicy: retain`): messages may wait in them.
-#[must_use]
 pub fn render(topology: &Topology, target: &Target) -> String {
     let items = items(topology);
     let documents = items.iter().map(|item| document(item, &items, target));

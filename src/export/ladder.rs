@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// The places, smallest unit first, in milliseconds: all that a publisher needs. `None` without a ladder.
-#[must_use]
 pub fn render(topology: &Topology) -> Option<String> {
     let ladder = topology.strategy.ladder()?;
     let places = ladder.places().iter().map(|place| {

@@ -11,7 +11,6 @@ use crate::{
 
 /// A shell script that creates the objects in `vhost`, again and again without effect; it stops at the first
 /// command that fails, and can be run again.
-#[must_use]
 pub fn render(topology: &Topology, vhost: &str) -> String {
     let commands: Vec<String> =
         items(topology).iter().map(|item| command(item, vhost) + "\n").collect();

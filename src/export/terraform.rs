@@ -14,7 +14,6 @@ use crate::{
 /// Resources of the objects in `vhost`, formatted as `terraform fmt` does.
 ///
 /// Terraform would delete a queue with its messages; `prevent_destroy` makes it stop and say so.
-#[must_use]
 pub fn render(topology: &Topology, vhost: &str) -> String {
     let items = items(topology);
     let resources = items.iter().map(|item| match item {

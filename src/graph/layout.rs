@@ -46,13 +46,11 @@ pub struct Rect {
 
 impl Rect {
     /// The first pixel to the right of it.
-    #[must_use]
     pub const fn right(&self) -> i32 {
         self.x + self.width
     }
 
     /// The first pixel below it.
-    #[must_use]
     pub const fn bottom(&self) -> i32 {
         self.y + self.height
     }
@@ -112,7 +110,6 @@ pub struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     /// Places `graph`.
-    #[must_use]
     pub fn of(graph: &'a Graph) -> Self {
         let mut it = Self::default();
         let first = MARGIN + RETURN;

@@ -32,7 +32,6 @@ pub struct Live {
 
 impl Live {
     /// What `snapshot` has of `topology`.
-    #[must_use]
     pub fn of(topology: &Topology, snapshot: &Snapshot) -> Self {
         let resolved = resolve(topology, &snapshot.objects).objects;
         let count = |queue: &str| match snapshot.messages_in(queue) {
@@ -68,7 +67,6 @@ impl Live {
     }
 
     /// Counted by a broker that takes its statistics at another interval than every five seconds.
-    #[must_use]
     pub fn counted_every(self, interval: StatisticsInterval) -> Self {
         Self { counted_within_s: interval.oldest_count().as_secs(), ..self }
     }

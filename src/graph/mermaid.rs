@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::{Edge, Flow, Graph, Kind, Node};
 
 /// The picture of `graph` as a flow chart.
-#[must_use]
 pub fn render(graph: &Graph) -> String {
     let mut out = String::from("flowchart LR\n");
     for node in graph.nodes.iter().filter(|node| graph.group_of(&node.id).is_none()) {

@@ -12,7 +12,6 @@ use crate::{
 
 impl Graph {
     /// The picture of `topology`; with `live`, the names and counts of a broker on it.
-    #[must_use]
     pub fn of(topology: &Topology, live: Option<&Live>) -> Self {
         let delays = delays(topology, live);
         let business = business(topology, live);

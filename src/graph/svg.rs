@@ -19,7 +19,6 @@ const STYLE: &str = "text { font-family: system-ui, 'Segoe UI', Roboto, Arial, '
 ";
 
 /// The picture of `graph`. It has a background of its own, so it can be read on a dark page too.
-#[must_use]
 pub fn render(graph: &Graph) -> String {
     let layout = Layout::of(graph);
     let Layout { width, height, .. } = layout;

@@ -41,7 +41,6 @@ pub struct Hop {
 
 impl Path {
     /// How long all queues together hold the message.
-    #[must_use]
     pub fn total(&self) -> Duration {
         self.hops.iter().map(|hop| hop.hold).sum()
     }

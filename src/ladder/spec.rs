@@ -44,7 +44,6 @@ pub struct LadderSpec {
 
 impl LadderSpec {
     /// Round holds up to `max`, to the second.
-    #[must_use]
     pub const fn up_to(max: Duration) -> Self {
         Self { max, resolution: Duration::from_secs(1), max_queues: None }
     }

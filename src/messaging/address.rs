@@ -93,13 +93,11 @@ impl BrokerAddress {
 
     /// The same for messages with little in their headers: less memory, and headers of more than 24 KiB are dropped. A
     /// `frame_max` in the URI stays.
-    #[must_use]
     pub fn with_small_frames(self) -> Self {
         Self { frame_max: SMALL_FRAME_MAX_BYTES, ..self }
     }
 
     /// The same broker, waited for by other time-outs.
-    #[must_use]
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
     }
@@ -115,13 +113,11 @@ impl BrokerAddress {
     }
 
     /// The virtual host, `/` by default.
-    #[must_use]
     pub fn virtual_host(&self) -> &str {
         self.first().map_or("/", |uri| uri.vhost.as_str())
     }
 
     /// The user that logs in.
-    #[must_use]
     pub fn user(&self) -> &str {
         self.first().map_or("", |uri| uri.authority.userinfo.username.as_str())
     }
@@ -132,7 +128,6 @@ impl BrokerAddress {
     }
 
     /// The management API without credentials, for messages.
-    #[must_use]
     pub fn management_display(&self) -> String {
         let nodes = self.management.expose();
         let scheme = nodes.first().map_or("http", Url::scheme);

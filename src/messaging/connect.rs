@@ -182,7 +182,6 @@ impl Link {
     }
 
     /// Whether the broker has blocked this connection (memory or disk alarm): nothing written gets through.
-    #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.connection.status().blocked()
     }
@@ -193,7 +192,6 @@ impl Link {
     }
 
     /// Whether the connection still stands.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connection.status().connected()
     }

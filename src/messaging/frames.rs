@@ -58,7 +58,6 @@ enum Kept {
 impl FrameRepair {
     /// For a connection that asks for frames of at most `frame_max` bytes (0: no limit). The broker may ask for
     /// less, and that is followed.
-    #[must_use]
     pub fn new(frame_max: u32) -> Self {
         let frame_max = match usize::try_from(frame_max) {
             Ok(frame_max @ 1..) => frame_max,

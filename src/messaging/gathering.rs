@@ -22,7 +22,6 @@ struct State {
 }
 
 /// As long as it is there, nothing waits.
-#[must_use]
 pub(super) struct Hurry(Gathering);
 
 impl Gathering {

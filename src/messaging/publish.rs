@@ -32,9 +32,6 @@ impl Publisher {
     /// Opens a connection of its own, so that a blocked publisher never holds up acks.
     ///
     /// It serves one connection: when that is gone every publish says so, and a new one is to be opened.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
         let link = Arc::new(Link::open(address, purpose).await?);
         let unreachable =
@@ -75,7 +72,6 @@ impl Publisher {
     }
 
     /// Whether the connection is gone, so that a new publisher is needed.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.requests.is_closed()
     }

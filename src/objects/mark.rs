@@ -19,7 +19,6 @@ pub(crate) fn mark_exchange(topology: &str) -> String {
 }
 
 /// The mark of `queue` as one of `topology`; none where no queue of that topology has such a name.
-#[must_use]
 pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
     let role = role(queue.strip_prefix(topology)?.strip_prefix('.')?)?;
     Some(Binding {
@@ -32,7 +31,6 @@ pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
 }
 
 /// The mark of an exchange that comes and goes with the strategy, e.g. `orders.delayed`; none for every other.
-#[must_use]
 pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
     let role = exchange_role(exchange.strip_prefix(topology)?.strip_prefix('.')?)?;
     Some(Binding {
@@ -137,7 +135,6 @@ fn role(rest: &str) -> Option<String> {
 
 impl Binding {
     /// The topology that has marked the destination with this binding; none where it is not a mark.
-    #[must_use]
     pub fn mark_of(&self) -> Option<&str> {
         let topology = self.source.strip_suffix(SUFFIX)?;
         let plain = Self { routing_key: self.role().to_owned(), ..self.clone() };
@@ -157,7 +154,6 @@ impl Binding {
     }
 
     /// This mark of a queue, as one that also says since when the queue leaves.
-    #[must_use]
     pub fn leaving(&self, leaving: Leaving) -> Self {
         Self { routing_key: format!("{}{LEAVING}{leaving}", self.role()), ..self.clone() }
     }
@@ -179,13 +175,11 @@ impl Binding {
 
 impl Objects {
     /// The topology whose mark `queue` has.
-    #[must_use]
     pub fn owner_of(&self, queue: &str) -> Option<&str> {
         self.marks_of(queue, true).find_map(Binding::mark_of)
     }
 
     /// The topology whose mark `exchange` has.
-    #[must_use]
     pub fn owner_of_exchange(&self, exchange: &str) -> Option<&str> {
         self.marks_of(exchange, false).find_map(Binding::mark_of)
     }

@@ -20,7 +20,6 @@ pub struct Routed {
 /// Follows a message that is published to `exchange`, through bindings between exchanges and alternate exchanges.
 ///
 /// `keys` is its routing key, or a pattern of it.
-#[must_use]
 pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
     let mut routed = Routed::default();
     let mut seen = BTreeSet::new();
@@ -169,7 +168,6 @@ fn by_name(objects: &Objects, keys: &str) -> BTreeSet<String> {
 
 /// Whether some routing key matches both patterns. A pattern without `*` and `#` is a routing key itself, so
 /// this also answers whether a key matches a pattern.
-#[must_use]
 pub fn overlap(one: &str, other: &str) -> bool {
     let (one, other) = (words(one), words(other));
     // meets[j]: whether the words of `one` from here on and those of `other` from j on have a key in common.

@@ -36,7 +36,6 @@ pub(crate) const CONFIGURATION: u8 = 78;
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Each code and what it means, for `--help` and docs/commands.md.
-#[must_use]
 pub const fn exit_codes() -> [(u8, &'static str); 9] {
     [
         (0, "done"),

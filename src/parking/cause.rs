@@ -81,7 +81,6 @@ impl Cause {
     }
 
     /// One text for all messages with the same cause: without what only one of them has.
-    #[must_use]
     pub fn in_general(&self) -> String {
         match self {
             Self::TooLarge { .. } => {
@@ -150,13 +149,11 @@ impl Reasons {
     }
 
     /// Messages in all.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.counted.values().sum::<u64>() + self.others
     }
 
     /// The `most` frequent reasons, most frequent first, and how many messages have none of them.
-    #[must_use]
     pub fn most_frequent(&self, most: usize) -> (Vec<(&str, u64)>, u64) {
         let mut sorted: Vec<(&str, u64)> =
             self.counted.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();

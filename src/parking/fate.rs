@@ -56,7 +56,6 @@ impl fmt::Display for Stays {
 }
 
 /// Decides about a message; `now` is what the database says of its order, none where it was not asked.
-#[must_use]
 pub fn fate(
     topology: &Topology,
     routes: &LevelRoutes,
@@ -115,19 +114,16 @@ impl Totals {
     }
 
     /// Messages that leave the parking lot.
-    #[must_use]
     pub fn leaving(&self) -> u64 {
         self.overdue + self.waiting + self.settled
     }
 
     /// Messages that stay as long as the broker lacks something of the topology.
-    #[must_use]
     pub fn not_applied(&self) -> u64 {
         [Stays::NoLevel, Stays::NoQueue].iter().filter_map(|why| self.stays.get(why)).sum()
     }
 
     /// All messages.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.leaving() + self.stays.values().sum::<u64>() + self.unconfirmed
     }
@@ -155,7 +151,6 @@ impl fmt::Display for Totals {
 }
 
 /// What the order of a message is now, for a line; none where the database was not asked.
-#[must_use]
 pub fn state(now: Option<&Outcome>) -> String {
     match now {
         None => "not asked".to_owned(),
@@ -170,7 +165,6 @@ pub fn state(now: Option<&Outcome>) -> String {
 }
 
 /// The same as one word, for programs.
-#[must_use]
 pub const fn state_word(now: &Outcome) -> &'static str {
     match now {
         Outcome::Closed { .. } => "overdue",

@@ -45,7 +45,6 @@ pub struct ParkedMessage {
 
 impl ParkedMessage {
     /// Reads a message that was taken from a parking lot of `topology`.
-    #[must_use]
     pub fn read(topology: &Topology, received: &Received) -> Self {
         let parked = received.parked();
         let cause = Cause::of(topology, received, &parked);
@@ -68,13 +67,11 @@ impl ParkedMessage {
     }
 
     /// What it is called in a line.
-    #[must_use]
     pub fn label(&self) -> &str {
         self.order.as_ref().map_or("(unreadable)", OrderId::as_str)
     }
 
     /// The rule of the topology that it is for.
-    #[must_use]
     pub fn rule<'a>(&self, topology: &'a Topology) -> Option<&'a Timeout> {
         topology.timeout(self.timeout.as_deref()?)
     }
@@ -121,13 +118,11 @@ pub struct Filter {
 
 impl Filter {
     /// Whether everything is asked for.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether `message` is asked for. One of unknown age is neither old nor new.
-    #[must_use]
     pub fn takes(&self, message: &ParkedMessage, now: Timestamp) -> bool {
         if !self.selected.is_empty() {
             return self.selected.contains(message.print);

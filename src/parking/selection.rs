@@ -23,19 +23,16 @@ impl Selection {
     }
 
     /// Whether there is one like it.
-    #[must_use]
     pub fn contains(&self, print: u64) -> bool {
         self.0.contains_key(&print)
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Messages in all.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.values().sum()
     }

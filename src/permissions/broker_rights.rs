@@ -57,7 +57,6 @@ impl RoutingKeys {
     }
 
     /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
-    #[must_use]
     pub fn expression(&self) -> String {
         let words = |words: &[String]| {
             pattern::group(&words.iter().map(|word| pattern::escape(word)).collect())
@@ -92,7 +91,6 @@ pub struct Role {
 
 impl Role {
     /// The expression of a right, as tight as it gets; `^$` where it is not needed.
-    #[must_use]
     pub fn expression(&self, right: Right) -> String {
         let needed: BTreeSet<&Object> =
             self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
@@ -109,7 +107,6 @@ impl Role {
     }
 
     /// The roles of a topology: publisher, worker, topology administrator, whoever is on call.
-    #[must_use]
     pub fn all(topology: &Topology) -> Vec<Self> {
         vec![publisher(topology), worker(topology), administrator(topology), on_call(topology)]
     }

@@ -109,7 +109,6 @@ const FUNCTIONS: [(&str, &str); 10] = [
 
 impl DatabaseRole {
     /// The roles: administrator, worker, publisher, who is on call.
-    #[must_use]
     pub fn all(request: &DatabaseRequest<'_>) -> Vec<Self> {
         let role = |name: &str, purpose| Self {
             name: identifier(&format!("{}{name}", request.user_prefix)),
@@ -191,7 +190,6 @@ impl DatabaseRole {
     }
 
     /// The grants as statements, one for all privileges of an object, each with its reason.
-    #[must_use]
     pub fn statements(&self) -> Vec<(String, &'static str)> {
         let mut objects: Vec<(Vec<&str>, &Grant)> = Vec::new();
         for grant in &self.grants {
@@ -215,7 +213,6 @@ impl DatabaseRole {
 }
 
 /// A script for `psql`.
-#[must_use]
 pub fn render(roles: &[DatabaseRole]) -> String {
     let mut text = "-- The least rights in PostgreSQL; docs/permissions.md explains them. Run it before `overdue database init` for the\n\
                     -- roles and the schema, and after it for the grants: psql goes on after what is there already or not yet there.\n"
@@ -260,7 +257,6 @@ struct RoleGrants {
 
 impl Grants {
     /// Of these roles.
-    #[must_use]
     pub fn of(roles: Vec<DatabaseRole>) -> Self {
         let grants = |role: DatabaseRole| RoleGrants {
             grants: role.statements().into_iter().map(|(statement, _)| statement).collect(),

@@ -9,7 +9,6 @@ use crate::text::{json_object, json_sections};
 ///
 /// Users are in it only where `request` asks for them: importing a user without a password takes the password
 /// of a user that exists. Topic permissions need the exchange to exist.
-#[must_use]
 pub fn render(roles: &[Role], request: &Request) -> String {
     let lines = |line: &dyn Fn(&Role) -> Option<String>| roles.iter().filter_map(line).collect();
     let mut parts: Vec<(&str, Vec<String>)> = Vec::new();

@@ -9,7 +9,6 @@ use crate::text::quote;
 const LISTED: usize = 4;
 
 /// A shell script; what changes users or is optional is commented out, unless `request` asks for it.
-#[must_use]
 pub fn render(roles: &[Role], request: &Request) -> String {
     let topologies: Vec<&str> = roles.iter().take(1).map(|role| role.topology.as_str()).collect();
     let mut text = format!(

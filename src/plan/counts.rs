@@ -24,39 +24,33 @@ impl Default for StatisticsInterval {
 impl StatisticsInterval {
     /// A broker that takes its statistics every `interval`. One that is too short here makes `verify` and `--wait`
     /// judge too early; nothing is deleted for it.
-    #[must_use]
     pub const fn new(interval: Duration) -> Self {
         Self(interval)
     }
 
     /// The age that a count has at the most: twice the interval.
-    #[must_use]
     pub fn oldest_count(self) -> Duration {
         2 * self.0
     }
 
     /// What is read so long after an event has counted everything that was there before it.
-    #[must_use]
     pub fn counts_settle(self) -> Duration {
         self.oldest_count() + READING
     }
 
     /// The same for a decision that cannot be taken back: an interval shorter than `least` may be a mistake.
-    #[must_use]
     pub fn surely_settle(self, least: Duration) -> Duration {
         Self(self.0.max(least)).counts_settle()
     }
 
     /// A queue that has not been counted for so long is one that cannot be counted: statistics are off, or it has no
     /// leader.
-    #[must_use]
     pub fn uncounted_at_most(self) -> Duration {
         ELECTION.max(6 * self.oldest_count())
     }
 
     /// Messages that are still counted so long after the last of them was due, and after the count last fell, do not
     /// come out any more.
-    #[must_use]
     pub fn stuck_after(self) -> Duration {
         3 * self.oldest_count()
     }
@@ -94,13 +88,11 @@ impl CountReports {
     }
 
     /// True if any report was seen at all.
-    #[must_use]
     pub fn any(&self) -> bool {
         self.last.is_some()
     }
 
     /// True if what was seen last was counted after the event.
-    #[must_use]
     pub fn are_newer(&self) -> bool {
         self.new >= 2
     }

@@ -23,7 +23,6 @@ use crate::{
 /// The order is the safety argument: a thing is created only after everything it leads to, an old queue is
 /// unbound only after the new one is bound, and deleted only when nothing comes in and nothing waits.
 /// So a plan that stops after any step leaves a topology that works.
-#[must_use]
 pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>) -> Plan {
     let resolved = resolve(topology, &observed.objects);
     let mut plan = Plan::default();

@@ -104,7 +104,6 @@ pub enum GaveUp {
 
 impl DrainWait {
     /// Waits as long as it takes, or at most `within`, on a broker that takes its counts at this interval.
-    #[must_use]
     pub fn new(within: Option<Duration>, statistics: StatisticsInterval) -> Self {
         Self {
             statistics,

@@ -87,7 +87,6 @@ pub enum Drains {
 
 impl Drains {
     /// Whether the queue empties without somebody's help.
-    #[must_use]
     pub fn ends(&self) -> bool {
         match self {
             Self::WhenDue { .. }
@@ -104,7 +103,6 @@ impl Drains {
     }
 
     /// Whether what is in it comes out somewhere else than where the topology says. No plan can change that.
-    #[must_use]
     pub fn misdirected(&self) -> bool {
         matches!(self, Self::Never | Self::Elsewhere { .. })
     }

@@ -63,7 +63,6 @@ fn generations<'a>(base: &str, observed: &'a Objects) -> Vec<(u32, &'a Queue)> {
 }
 
 /// `orders.delay.30m` is generation 1 of itself, `orders.delay.30m.2` the second.
-#[must_use]
 pub fn number_of(base: &str, name: &str) -> Option<u32> {
     let rest = name.strip_prefix(base)?;
     if rest.is_empty() {
@@ -75,7 +74,6 @@ pub fn number_of(base: &str, name: &str) -> Option<u32> {
 }
 
 /// Whether a queue is one of the timeout whose queue is called `base`: this one or a shard of it, in any generation.
-#[must_use]
 pub fn is_of(base: &str, name: &str) -> bool {
     number_of(base, name).is_some() || is_shard_of(base, name)
 }
@@ -89,7 +87,6 @@ pub(crate) fn is_shard_of(base: &str, name: &str) -> bool {
 }
 
 /// The name of a generation: `orders.delay.30m`, then `orders.delay.30m.2`, …
-#[must_use]
 pub fn name_of(base: &str, number: u32) -> String {
     if number == 1 { base.to_owned() } else { format!("{base}.{number}") }
 }

@@ -138,7 +138,6 @@ pub(crate) fn queues_of(topology: &Topology, objects: &Objects) -> Vec<String> {
 }
 
 /// Every parking lot of the topology that is there: the one in use, and those that it has replaced.
-#[must_use]
 pub fn parking_lots(topology: &Topology, objects: &Objects) -> Vec<String> {
     let is_lot = |queue: &&Queue| kind(topology, objects, queue) == Some(Kind::Parked);
     objects.queues.values().filter(is_lot).map(|queue| queue.name.clone()).collect()

@@ -19,7 +19,6 @@ use crate::{
 /// The exchanges that nothing leads to are deleted first, so that publishers get an error; then nothing is bound any more, then
 /// the queues go, and what they led to. The exchange of the marks goes last: stopped after any step, it can be planned
 /// again.
-#[must_use]
 pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan {
     let objects = &observed.objects;
     let mut plan = Plan::default();

@@ -170,7 +170,6 @@ fn reason_of(topology: &Topology, exchange: &Exchange, reason: &Reason) -> Reaso
 }
 
 /// Whether an exchange is needed on a broker as it is now; one that is not there is not.
-#[must_use]
 pub fn is_needed(topology: &Topology, observed: &Snapshot, exchange: &str) -> bool {
     let exchange = observed.objects.exchanges.get(exchange);
     let nothing = Plan::default();

@@ -23,7 +23,6 @@ pub struct BrokerIdentity {
 
 impl BrokerIdentity {
     /// Where a plan for `topology` is carried out, as its first line says it.
-    #[must_use]
     pub fn heading(&self, topology: &Topology) -> String {
         one_line(format!("topology `{}` in {self}", topology.name))
     }
@@ -127,7 +126,6 @@ impl SavedPlan {
     }
 
     /// What `overdue plan --save` writes.
-    #[must_use]
     pub fn new(topology: &Topology, broker: BrokerIdentity, plan: Plan) -> Self {
         let (topology, summary) = (topology.name.clone(), plan.summary());
         Self { version: VERSION, topology, broker, summary, plan }
@@ -223,7 +221,6 @@ fn drains(plan: &Plan, change: &Change) -> bool {
 }
 
 /// The schema of `overdue plan -o json` and of saved plans, JSON Schema draft 2020-12.
-#[must_use]
 pub fn schema() -> Value {
     SchemaGenerator::new(SchemaSettings::draft2020_12().for_serialize())
         .into_root_schema_for::<SavedPlan>()

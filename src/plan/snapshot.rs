@@ -57,7 +57,6 @@ pub struct Clock {
 
 impl Snapshot {
     /// The broker right after `topology` was applied to an empty virtual host.
-    #[must_use]
     pub fn of(topology: &Topology) -> Self {
         let objects = topology.objects();
         let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
@@ -68,7 +67,6 @@ impl Snapshot {
     }
 
     /// Messages in `queue`; `None` where the broker does not say, which does not mean zero.
-    #[must_use]
     pub fn messages_in(&self, queue: &str) -> Option<u64> {
         self.messages.get(queue).copied()
     }
@@ -157,13 +155,11 @@ pub struct AppliedPolicy {
 
 impl QueueStats {
     /// Everything that is in it, also what it holds back; `None` where the broker does not say.
-    #[must_use]
     pub fn held(&self) -> Option<u64> {
         Some(self.messages?.max(self.messages_delayed.unwrap_or_default()))
     }
 
     /// Messages that are due and that no queue has taken yet; `None` where the broker does not say.
-    #[must_use]
     pub fn dead_letters(&self) -> Option<u64> {
         self.messages_dlx.or_else(|| {
             // Brokers without `messages_dlx`: what is neither ready, nor with a consumer, nor delayed.

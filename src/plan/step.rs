@@ -70,7 +70,6 @@ impl Change {
 
 impl Step {
     /// Whether it only says whose the topology's queues are.
-    #[must_use]
     pub fn marks(&self, topology: &Topology) -> bool {
         match &self.change {
             Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),
@@ -80,7 +79,6 @@ impl Step {
     }
 
     /// Whether it only adds what is missing: an exchange, a binding, a queue that replaces none.
-    #[must_use]
     pub fn adds(&self) -> bool {
         match self.change {
             Change::CreateExchange(_) | Change::Bind(_) => true,
@@ -329,7 +327,6 @@ pub struct Difference {
 
 impl Difference {
     /// The difference between two values of `property`, if there is one.
-    #[must_use]
     pub fn between(
         property: &str,
         desired: Option<&Argument>,
@@ -341,7 +338,6 @@ impl Difference {
     }
 
     /// Every argument that differs: set to something else, missing, or there without being wanted.
-    #[must_use]
     pub fn of_arguments(
         desired: &BTreeMap<String, Argument>,
         observed: &BTreeMap<String, Argument>,

@@ -235,7 +235,6 @@ impl KeptQueues {
     }
 
     /// Whether `step` would take away the way of what may be in a queue that was kept.
-    #[must_use]
     pub fn hold_up(&self, topology: &Topology, step: &Step) -> bool {
         self.in_a_ladder
             && match &step.change {

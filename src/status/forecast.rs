@@ -78,7 +78,6 @@ pub struct Burst {
 
 impl ClosingRate {
     /// `late` is the most that were closed in one second in which orders were late, so no more could be; `best` the most in any.
-    #[must_use]
     pub fn of(late: u64, best: u64) -> Self {
         let assumed = u64::from(ASSUMED_PER_S);
         let seen = if late > 0 { late } else { best };
@@ -90,7 +89,6 @@ impl ClosingRate {
 
 impl LastHour {
     /// `minutes` are whole minutes ago, and how many were closed then.
-    #[must_use]
     pub fn new(
         all: Lateness,
         by_path: BTreeMap<String, Lateness>,
@@ -107,7 +105,6 @@ impl LastHour {
 
 impl DueSoon {
     /// `seconds` are those from now in which orders come due, with how many; what is overdue is at -1.
-    #[must_use]
     pub fn new(hours: u32, seconds: &BTreeMap<i64, u64>, more: bool, rate: ClosingRate) -> Self {
         let width_s = match hours {
             0..=1 => 60,

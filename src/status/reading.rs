@@ -145,7 +145,6 @@ impl Default for Due {
 
 impl Due {
     /// Of several effects together.
-    #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.overdue += other.overdue;
         self.overdue_last_minute += other.overdue_last_minute;
@@ -159,13 +158,11 @@ impl Due {
     }
 
     /// Orders that come due within the time that is looked at.
-    #[must_use]
     pub fn coming(&self) -> u64 {
         self.minutes.iter().sum()
     }
 
     /// The first of the minutes in which most come due, and how many; none where nothing does.
-    #[must_use]
     pub fn busiest(&self) -> Option<(usize, u64)> {
         let minutes = self.minutes.iter().copied().enumerate();
         let busiest = minutes.reduce(|one, other| if other.1 > one.1 { other } else { one });

@@ -45,7 +45,6 @@ pub struct State {
 
 impl State {
     /// Out of one reading.
-    #[must_use]
     pub fn of(reading: &Reading) -> Self {
         let (database, broker) = match (&reading.database, &reading.broker) {
             (Known::Unknown(why), _) => {

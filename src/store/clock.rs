@@ -141,14 +141,12 @@ pub struct ClockEstimate {
 
 impl ClockEstimate {
     /// From an answer that said `there_us`, to a question that was sent and answered at these times.
-    #[must_use]
     pub fn of_reading(sent: Instant, received: Instant, there_us: i64) -> Self {
         let half = received.saturating_duration_since(sent) / 2;
         Self { here: sent + half, there_us, error: half + GRAIN }
     }
 
     /// What is best known after another reading. One that contradicts this one says that a clock was set.
-    #[must_use]
     pub fn and(self, newer: Self) -> Self {
         if self.contradicts(newer) || newer.error <= self.error_at(newer.here) {
             newer
@@ -158,14 +156,12 @@ impl ClockEstimate {
     }
 
     /// By how many microseconds the other clock was set before another reading, forward or back; 0 if the two agree.
-    #[must_use]
     pub fn step_us(self, newer: Self) -> i64 {
         let step = newer.there_us.saturating_sub(self.expected_us(newer));
         if self.contradicts(newer) { step } else { 0 }
     }
 
     /// Whether this is a reading from before another one.
-    #[must_use]
     pub fn is_older(self, other: Self) -> bool {
         self.here < other.here
     }
@@ -175,7 +171,6 @@ impl ClockEstimate {
     }
 
     /// The first instant here at which it surely is `there_us` on the other clock; none where that is out of reach.
-    #[must_use]
     pub fn surely(self, there_us: i64) -> Option<Instant> {
         let away_us = there_us.checked_sub(self.there_us)?;
         let away = Duration::from_micros(away_us.unsigned_abs());
@@ -187,7 +182,6 @@ impl ClockEstimate {
     }
 
     /// What it is at the most on the other clock at an instant here, in microseconds.
-    #[must_use]
     pub fn at_most_us(self, at: Instant) -> i64 {
         let passed = at.saturating_duration_since(self.here) + self.error_at(at);
         self.there_us.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX))
@@ -239,7 +233,6 @@ impl Leap {
     }
 
     /// How far the clock is ahead of what is believed.
-    #[must_use]
     pub fn at(&self, now: Instant) -> Duration {
         let is_new = |since| now.saturating_duration_since(since) < LEAP_BELIEVED_AFTER;
         if self.since.is_some_and(is_new) { self.by } else { Duration::ZERO }

@@ -31,7 +31,6 @@ pub enum FailureKind {
 /// be the fault of a single row.
 ///
 /// Classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
-#[must_use]
 pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     let Some(code) = code.map(SqlState::code) else { return FailureKind::Unavailable };
     match code {
@@ -176,7 +175,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// What is to be done about it.
-    #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Address(_)
@@ -198,7 +196,6 @@ impl StoreError {
     }
 
     /// The SQLSTATE, where the server gave one.
-    #[must_use]
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             Self::Connect { source, .. } => source.code(),
@@ -233,7 +230,6 @@ impl StoreError {
 
     /// Whether the server has answered with an error and the connection goes on. Only then it can be about a row: a
     /// trigger may raise any SQLSTATE there is.
-    #[must_use]
     pub fn is_answer(&self) -> bool {
         let Some(source) = self.answered() else { return false };
         source.as_db_error().is_some_and(|error| {
@@ -243,7 +239,6 @@ impl StoreError {
 
     /// Whether what was prepared on the connection is of no more use: tables have changed, or a pooler between has
     /// given the session to somebody else.
-    #[must_use]
     pub fn is_stale(&self) -> bool {
         self.is_answer() && self.code().is_some_and(|code| matches!(code.code(), "0A000" | "26000"))
     }
@@ -271,7 +266,6 @@ impl StoreError {
     }
 
     /// What the server said, without where it was asked.
-    #[must_use]
     pub fn answer(&self) -> String {
         let Some(source) = self.answered() else { return crate::text::error_chain(self) };
         let code = source.code().map_or("none", SqlState::code);
@@ -291,13 +285,11 @@ impl StoreError {
     }
 
     /// Whether a lock was not available within `lock_timeout`.
-    #[must_use]
     pub fn is_lock_timeout(&self) -> bool {
         self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// Whether login or a permission is what is missing.
-    #[must_use]
     pub fn is_permission(&self) -> bool {
         if matches!(self, Self::ClosedSchema { .. }) {
             return true;
@@ -315,7 +307,6 @@ impl StoreError {
     }
 
     /// The next step for a person, where the SQLSTATE shows it.
-    #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {
             return Some("is it running, and is database.url right?");

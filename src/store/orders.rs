@@ -53,7 +53,6 @@ impl Effect {
     }
 
     /// The effect on the reference schema that is called so, if one is.
-    #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         [Self::close, Self::cancel, Self::complete]
             .into_iter()
@@ -67,20 +66,17 @@ impl Effect {
     }
 
     /// The built-in effect on the reference schema: `sql/close.sql`.
-    #[must_use]
     pub fn close() -> Self {
         Self::reference("close", CLOSE, "overdue_ids", include_str!("../../sql/overdue_ids.sql"))
     }
 
     /// The built-in effect on paid orders that were not shipped: `sql/cancel.sql`.
-    #[must_use]
     pub fn cancel() -> Self {
         let overdue = include_str!("../../sql/cancel_overdue_ids.sql");
         Self::reference("cancel", CANCEL, "cancel_overdue_ids", overdue)
     }
 
     /// The built-in effect on shipped orders that were not confirmed: `sql/complete.sql`.
-    #[must_use]
     pub fn complete() -> Self {
         let (sql, overdue) = (
             include_str!("../../sql/complete.sql"),

@@ -19,7 +19,6 @@ pub(super) const LOOKED_AT: &[&str] = &["database", "broker", "topology"];
 pub(super) const RESULTS: &[&str] = &["taken", "failed"];
 
 /// Every label, and the values it has.
-#[must_use]
 pub fn described() -> Vec<(&'static str, String)> {
     let listed = |values: &[&str]| {
         values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")

@@ -140,7 +140,6 @@ metrics! {
 }
 
 /// Every metric, in the order of `docs/metrics.md`.
-#[must_use]
 pub fn described() -> Vec<About> {
     METRICS.all().into_iter().map(Metric::about).collect()
 }

@@ -10,7 +10,6 @@ use std::{
 
 /// `text` with everything escaped that a terminal would act on. Line breaks stay: they are ours, because what is put
 /// into a line went through [`OneLine`].
-#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c != '\n' && is_active(c);
     if !text.contains(acts) {
@@ -36,7 +35,6 @@ pub fn one_line(text: impl fmt::Display) -> String {
 }
 
 /// A JSON text in which those characters are escaped that JSON itself lets through.
-#[must_use]
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     // Outside of strings JSON has no such characters but line breaks; inside it escapes those below U+0020 itself.
     let acts = |c: char| c >= '\u{7f}' && is_active(c);

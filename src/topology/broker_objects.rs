@@ -11,55 +11,46 @@ use crate::objects::{
 
 impl Topology {
     /// `orders.in`, where order services publish.
-    #[must_use]
     pub fn entry_exchange(&self) -> String {
         format!("{}.in", self.name)
     }
 
     /// `orders.again`, where workers put notices back: what leads to no level is returned to them.
-    #[must_use]
     pub fn again_exchange(&self) -> String {
         format!("{}.again", self.name)
     }
 
     /// `orders.dlx`, where everything due comes out.
-    #[must_use]
     pub fn due_exchange(&self) -> String {
         format!("{}.dlx", self.name)
     }
 
     /// `orders.park`, the way into the parking lot.
-    #[must_use]
     pub fn park_exchange(&self) -> String {
         format!("{}.park", self.name)
     }
 
     /// `orders.parked`, the parking lot.
-    #[must_use]
     pub fn parked_queue(&self) -> String {
         format!("{}.parked", self.name)
     }
 
     /// `orders.events`, where what happened is published.
-    #[must_use]
     pub fn events_exchange(&self) -> String {
         format!("{}.events", self.name)
     }
 
     /// `orders.delayed`, the exchange that delays with the strategy `delayed-exchange`.
-    #[must_use]
     pub fn delayed_exchange(&self) -> String {
         format!("{}.delayed", self.name)
     }
 
     /// `orders.owned`, which every queue of the topology is bound to as a mark; nothing is published to it.
-    #[must_use]
     pub fn mark_exchange(&self) -> String {
         mark_exchange(&self.name)
     }
 
     /// `orders.delay.30m`, the queue of a level.
-    #[must_use]
     pub fn delay_queue(&self, level: &Level) -> String {
         format!("{}.delay.{}", self.name, level.name())
     }
@@ -80,13 +71,11 @@ impl Topology {
     }
 
     /// `orders.unpaid`, the business queue of a timeout; the queues of one with shards are called after it.
-    #[must_use]
     pub fn business_queue(&self, timeout: &Timeout) -> String {
         format!("{}.{}", self.name, timeout.name)
     }
 
     /// The business queues of a timeout: `orders.unpaid`, or its shards `orders.unpaid.shard-0` and so on.
-    #[must_use]
     pub fn business_queues(&self, timeout: &Timeout) -> Vec<String> {
         let base = self.business_queue(timeout);
         match timeout.shards {
@@ -112,13 +101,11 @@ impl Topology {
     }
 
     /// `30m.unpaid`, the routing key of a timeout through a level.
-    #[must_use]
     pub fn routing_key(level: &Level, timeout: &Timeout) -> String {
         format!("{}.{}", level.name(), timeout.name)
     }
 
     /// `orders.apply.lock`, which whoever changes the topology holds meanwhile; no part of it.
-    #[must_use]
     pub fn lock_queue(&self) -> String {
         format!("{}.apply.lock", self.name)
     }
@@ -134,7 +121,6 @@ impl Topology {
     }
 
     /// Everything this topology needs on a broker.
-    #[must_use]
     pub fn objects(&self) -> Objects {
         let mut objects = Objects::default();
         self.parking_lot(&mut objects);
@@ -203,7 +189,6 @@ impl Topology {
     }
 
     /// The mark of an exchange that comes and goes; none for every other.
-    #[must_use]
     pub fn exchange_mark(&self, exchange: &str) -> Option<Binding> {
         if self.compat.as_ref().is_some_and(|compat| compat.exchange == exchange) {
             return Some(taken_over_mark(&self.name, exchange));

@@ -19,7 +19,6 @@ pub struct BrokerVersion {
 
 impl BrokerVersion {
     /// A series; it is before all of its patches.
-    #[must_use]
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor, patch: None }
     }
@@ -30,13 +29,11 @@ impl BrokerVersion {
     }
 
     /// Major and minor number.
-    #[must_use]
     pub const fn series(self) -> (u16, u16) {
         (self.major, self.minor)
     }
 
     /// The last number, where it was given.
-    #[must_use]
     pub const fn patch(self) -> Option<u16> {
         self.patch
     }

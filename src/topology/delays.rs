@@ -93,7 +93,6 @@ impl Topology {
 
     /// The same way for a worker: published `mandatory`, a message that nothing holds any more is returned before its
     /// confirm, and not parked. An exchange that holds messages itself does not say, so its routes are as they were.
-    #[must_use]
     pub fn again(&self, route: Route) -> Route {
         let exchange = match &self.strategy {
             _ if route.exchange == self.entry_exchange() => self.again_exchange(),
@@ -104,7 +103,6 @@ impl Topology {
     }
 
     /// The exchange to which workers put notices back.
-    #[must_use]
     pub fn put_back_to(&self) -> String {
         match &self.strategy {
             Strategy::Levels => self.again_exchange(),
@@ -120,7 +118,6 @@ impl Topology {
     }
 
     /// The exchanges that notices are published to.
-    #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         match &self.strategy {
             Strategy::Levels => vec![levels_entry(self)],

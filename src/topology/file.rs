@@ -241,7 +241,6 @@ impl Deref for LevelText {
 
 /// The JSON Schema of the file, for editors. It says what one value may be; how values go together is what `overdue check`
 /// knows.
-#[must_use]
 pub fn schema() -> Json {
     document::schema::<TopologyFile>("topology.toml")
 }
@@ -288,7 +287,6 @@ impl QueuesSection {
 
 impl QueueType {
     /// The value of `x-queue-type`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Quorum => "quorum",

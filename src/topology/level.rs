@@ -30,19 +30,16 @@ impl Ttl {
     pub(crate) const SHORTEST: Self = Self(1);
 
     /// A TTL of `ms` milliseconds; `None` where the broker would refuse it or it would not delay.
-    #[must_use]
     pub const fn from_millis(ms: u64) -> Option<Self> {
         if ms == 0 || ms > MAX_TTL_MS { None } else { Some(Self(ms)) }
     }
 
     /// Milliseconds, the unit of `x-message-ttl`.
-    #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
     /// The same time as a [`Duration`].
-    #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
@@ -71,13 +68,11 @@ impl Level {
     }
 
     /// The level as written in the topology file and in routing keys, e.g. `30m`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// How long this level holds a message.
-    #[must_use]
     pub const fn ttl(&self) -> Ttl {
         self.ttl
     }
@@ -104,7 +99,6 @@ impl Interval {
     }
 
     /// The same time as a [`Duration`].
-    #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
@@ -240,7 +234,6 @@ impl Lead {
     pub const NONE: Self = Self::Given(Duration::ZERO);
 
     /// How early a delay ends, in whole milliseconds; less than half of it.
-    #[must_use]
     pub fn of(self, delay: Duration) -> Duration {
         let lead = match self {
             Self::Usual => DEFAULT_LEAD.min(delay / PART),
@@ -259,7 +252,6 @@ impl Lead {
     }
 
     /// How long the queue of a level holds a message.
-    #[must_use]
     pub fn lets_go(self, level: &Level) -> Ttl {
         let delay = level.ttl().as_duration();
         // Less than half is taken away, so at least a millisecond is left.
@@ -267,7 +259,6 @@ impl Lead {
     }
 
     /// The most that any delay ends early.
-    #[must_use]
     pub const fn longest(self) -> Duration {
         match self {
             Self::Usual => DEFAULT_LEAD,
@@ -281,7 +272,6 @@ impl Lead {
 /// Chosen again at each hop, so a rest of 13 days takes the longest level that fits, then the next.
 /// Where even the shortest level is too long, the shortest is taken: late by less than its TTL.
 /// `None` only where there is no level.
-#[must_use]
 pub fn best_level(levels: &[Level], lead: Lead, remaining: Duration) -> Option<&Level> {
     levels
         .iter()

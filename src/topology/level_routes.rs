@@ -33,7 +33,6 @@ impl LevelRoutes {
     /// From the exchanges and bindings of a broker.
     ///
     /// Without the entry exchange every route is taken to be there: publishing says best what is wrong then.
-    #[must_use]
     pub fn of_objects(topology: &Topology, objects: &Objects) -> Self {
         let sent = topology.publications().chain(sent_by_compat(topology));
         let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
@@ -70,7 +69,6 @@ impl LevelRoutes {
     }
 
     /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
-    #[must_use]
     pub fn leads(&self, route: &Route) -> bool {
         self.leads_by(&route.routing_key)
             && !self.absent.contains(&route.exchange)
@@ -88,7 +86,6 @@ impl LevelRoutes {
     }
 
     /// Whether what is due for a timeout reaches a queue of it; otherwise the broker parks it then.
-    #[must_use]
     pub fn has_queue(&self, timeout: &str) -> bool {
         !self.queueless.contains(timeout)
     }
@@ -99,7 +96,6 @@ impl LevelRoutes {
     }
 
     /// The same of the delays that timeouts name: what is published with these is parked.
-    #[must_use]
     pub fn missing_to_timeouts(&self, topology: &Topology) -> BTreeSet<String> {
         let named = topology.timeouts.iter().flat_map(|timeout| {
             timeout.delays().map(move |level| (timeout, Delay::Level(level.name().to_owned())))

@@ -14,7 +14,6 @@ use crate::{
 pub(crate) const VERSION: u32 = 2;
 
 /// Renders `findings` about `text`, the content of the file called `path`, without colour.
-#[must_use]
 pub fn render(path: &str, text: &str, findings: &[Diagnostic]) -> String {
     let reports = findings.iter().map(|finding| {
         let level = match finding.severity {
@@ -58,7 +57,6 @@ pub struct Reported<'a> {
 
 impl<'a> Report<'a> {
     /// `findings` about `text`.
-    #[must_use]
     pub fn new(text: &'a str, findings: &'a [Diagnostic]) -> Self {
         let reported = findings.iter().map(|finding| {
             let span = within(text, finding);

@@ -35,13 +35,11 @@ pub enum Delay {
 
 impl Delay {
     /// A level by its name, e.g. `30m`.
-    #[must_use]
     pub fn level(name: &str) -> Self {
         Self::Level(name.to_owned())
     }
 
     /// So long, to the millisecond where a worker of ours consumes it.
-    #[must_use]
     pub const fn exactly(delay: Duration) -> Self {
         Self::Exactly(delay)
     }
@@ -49,7 +47,6 @@ impl Delay {
     /// Until `time`, when it is `now`: exactly what is left, and nothing where `time` is over. Take the present right
     /// before publishing: what passes in between is lateness. A clock that is wrong costs no order anything: the
     /// worker waits for the deadline in the database.
-    #[must_use]
     pub fn until(time: Timestamp, now: Timestamp) -> Self {
         Self::Exactly(Duration::try_from(time.duration_since(now)).unwrap_or(Duration::ZERO))
     }
@@ -165,7 +162,6 @@ impl Route {
     }
 
     /// The delay that its place stands for, e.g. 30 minutes of the level `30m`.
-    #[must_use]
     pub fn delay(&self) -> Duration {
         self.holds.saturating_add(self.early)
     }

@@ -82,7 +82,6 @@ impl Topology {
     }
 
     /// The queues of a route with their holds.
-    #[must_use]
     pub fn hops(&self, route: &Route) -> Vec<Hop> {
         let path = self
             .strategy

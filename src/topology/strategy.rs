@@ -45,7 +45,6 @@ pub enum BeforeTimeout {
 
 impl Strategy {
     /// As it is written in `topology.toml`.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Levels => "levels",
@@ -63,7 +62,6 @@ impl Strategy {
     }
 
     /// The ladder, if it has one.
-    #[must_use]
     pub const fn ladder(&self) -> Option<&Ladder> {
         match self {
             Self::Ladder(ladder) => Some(ladder),

@@ -31,7 +31,6 @@ pub struct XDelay {
 
 impl RoutingType {
     /// The name of the exchange type.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -57,31 +56,26 @@ const MAX_X_DELAY_MS: u64 = u32::MAX as u64;
 
 impl Topology {
     /// `orders.compat.in`, the headers exchange behind the old name.
-    #[must_use]
     pub fn compat_in_exchange(&self) -> String {
         format!("{}.{WORD}.in", self.name)
     }
 
     /// `orders.compat.rest`, where everything else goes.
-    #[must_use]
     pub fn compat_rest_exchange(&self) -> String {
         format!("{}.{WORD}.rest", self.name)
     }
 
     /// `orders.compat.due`, where it comes out; the queues of its consumers are bound here.
-    #[must_use]
     pub fn compat_due_exchange(&self) -> String {
         format!("{}.{WORD}.due", self.name)
     }
 
     /// `orders.compat`, whose messages a worker delays.
-    #[must_use]
     pub fn compat_queue(&self) -> String {
         format!("{}.{WORD}", self.name)
     }
 
     /// `orders.compat.delay.30m`, where messages with the `x-delay` of a level wait.
-    #[must_use]
     pub fn compat_delay_queue(&self, level: &Level) -> String {
         format!("{}.{WORD}.delay.{}", self.name, level.name())
     }
@@ -117,7 +111,6 @@ impl Topology {
     }
 
     /// Whether somebody else's queue or exchange gets messages by this binding before they are due.
-    #[must_use]
     pub fn is_early(&self, binding: &Binding) -> bool {
         let Some(compat) = &self.compat else { return false };
         let ours = !binding.to_queue && binding.destination == self.compat_in_exchange();

@@ -132,7 +132,6 @@ impl fmt::Display for Blocker {
 }
 
 /// Everything in this reading that can block the dead letters of `queue`.
-#[must_use]
 pub fn blockers(
     topology: &Topology,
     observed: &Snapshot,
@@ -190,7 +189,6 @@ fn full(target: Effective<'_>) -> Option<Blocker> {
 }
 
 /// Queues of ours that have dead letters under way. In one reading that is nothing to worry about.
-#[must_use]
 pub fn suspects(
     topology: &Topology,
     observed: &Snapshot,
@@ -208,7 +206,6 @@ pub fn suspects(
 /// What has dead letters in both readings. Counts are late, so they have to be so far apart that these are
 /// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)). `slots`: how many a queue hands
 /// on at once.
-#[must_use]
 pub fn stuck(
     topology: &Topology,
     observed: &Snapshot,
@@ -233,7 +230,6 @@ pub fn stuck(
 }
 
 /// Quorum queues of ours of which the broker has no numbers: new ones for a few seconds, and those without a leader.
-#[must_use]
 pub fn unknown(
     topology: &Topology,
     observed: &Snapshot,
@@ -249,7 +245,6 @@ pub fn unknown(
 }
 
 /// Not known is not none.
-#[must_use]
 pub fn not_known(queues: &[String]) -> Option<Diagnostic> {
     let message = format!("the broker has no numbers of {}", queues.join(", "));
     let found = || {

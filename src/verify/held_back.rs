@@ -99,7 +99,6 @@ fn time(ms: u64) -> String {
 }
 
 /// The broker does not say which queues have no leader.
-#[must_use]
 pub fn leaders_not_known(why: &str) -> Diagnostic {
     let text = format!("whether each queue has a leader is not known: {why}");
     Diagnostic::new(NO_LEADER, Severity::Warning, Subject::Area("Topology"), text)
@@ -107,7 +106,6 @@ pub fn leaders_not_known(why: &str) -> Diagnostic {
 }
 
 /// The queues of the topology that none of their members leads.
-#[must_use]
 pub fn no_leader(
     topology: &Topology,
     observed: &Snapshot,

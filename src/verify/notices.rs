@@ -38,7 +38,6 @@ pub struct Published<'a> {
 
 impl Published<'_> {
     /// Whether a message comes from a publisher: not from a level, a worker, or a probe.
-    #[must_use]
     pub fn is_notice(&self, message: &Received) -> bool {
         let exchange = &*message.exchange;
         let mut headers = message.headers.inner().keys();
@@ -59,7 +58,6 @@ impl Published<'_> {
     }
 
     /// What is wrong with a notice that was published at `at`.
-    #[must_use]
     pub fn findings(&self, message: &Received, at: Timestamp) -> Vec<Diagnostic> {
         let mut found = self.wrong_properties(message);
         let notice = message.notice();
@@ -257,7 +255,6 @@ struct Same {
 
 impl Seen {
     /// How many.
-    #[must_use]
     pub const fn notices(&self) -> usize {
         self.notices
     }
@@ -278,7 +275,6 @@ impl Seen {
     }
 
     /// The answer.
-    #[must_use]
     pub fn report(self, topology: &Topology, virtual_host: &str) -> NoticesReport {
         let target = Target { topology: &topology.name, virtual_host };
         let counts = counts_by_severity(self.found.values().map(|same| same.finding.severity));
@@ -305,13 +301,11 @@ impl Seen {
 
 impl NoticesReport {
     /// Whether there were some, and nothing is wrong with them.
-    #[must_use]
     pub const fn is_ok(&self) -> bool {
         self.ok
     }
 
     /// The last line.
-    #[must_use]
     pub fn summary(&self) -> &str {
         &self.summary
     }

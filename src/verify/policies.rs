@@ -249,7 +249,6 @@ pub(super) const SAYS_NOTHING: &str =
 
 /// Alternate exchanges for those that cannot have one. It gets at once what the plugin is to hold, and when it is due it
 /// comes again.
-#[must_use]
 pub fn exchange_policies(
     topology: &Topology,
     observed: &Snapshot,

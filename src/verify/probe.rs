@@ -110,7 +110,6 @@ impl Canaries {
     ///
     /// `word` stands in place of a timeout in the routing keys of the first ones; it must be no timeout's name. `None`
     /// where everything takes longer.
-    #[must_use]
     pub fn new(topology: &Topology, word: &str, within: Duration) -> Option<Self> {
         let (trials, longer) = topology.trials(word, within);
         let first = trials.iter().min_by_key(|trial| trial.route.holds)?.route.clone();
@@ -154,7 +153,6 @@ impl Canaries {
 
     /// With those that programs for the plugin would send: one with the `x-delay` of a level, and one with another,
     /// which a worker delays. None is sent that a consumer of others would get, or that nobody would send on.
-    #[must_use]
     pub fn with_taken_over(
         mut self,
         topology: &Topology,
@@ -280,7 +278,6 @@ pub struct Line {
 }
 
 /// Compares what was sent with what came back. `observed` says which queues are bound for a timeout.
-#[must_use]
 pub fn judge(
     topology: &Topology,
     observed: &Snapshot,

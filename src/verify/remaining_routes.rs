@@ -48,7 +48,6 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Runs every rule on the queues and exchanges of `topology` among `objects`. They see arguments, not policies.
-#[must_use]
 pub fn check(topology: &Topology, objects: &Objects) -> Vec<Diagnostic> {
     let examined = Examined { topology, objects };
     let run = |rule: &Rule| {

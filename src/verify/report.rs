@@ -37,7 +37,6 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     /// A report about `topology` in `virtual_host`.
-    #[must_use]
     pub fn new(
         topology: &Topology,
         virtual_host: &str,

@@ -27,7 +27,6 @@ type Cause = (String, Option<String>);
 
 impl Answer {
     /// Out of one reading.
-    #[must_use]
     pub fn of(reading: &OrderReading) -> Self {
         let OrderReading { order, .. } = reading;
         let closed = reading.closures.get().and_then(|found| found.rows.first());

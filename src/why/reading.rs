@@ -143,7 +143,6 @@ pub struct Action {
 
 impl Seen {
     /// What came of trying the effect; `lock` where it waits for one.
-    #[must_use]
     pub fn new(
         effect: &str,
         timeouts: Vec<String>,
@@ -204,7 +203,6 @@ fn meaning(outcome: &Outcome) -> (&'static str, String) {
 
 impl OrderReading {
     /// The effect that says most of it; none where none could be tried.
-    #[must_use]
     pub fn leading(&self) -> Option<&Seen> {
         let known = self.effects.iter().filter(|seen| seen.outcome.get().is_some());
         // Of equals the one whose deadline comes first.
@@ -214,7 +212,6 @@ impl OrderReading {
     }
 
     /// Whether it should have been closed by now.
-    #[must_use]
     pub fn is_late(&self) -> bool {
         let Some(seen) = self.leading() else { return false };
         match seen.outcome.get() {
@@ -228,7 +225,6 @@ impl OrderReading {
     }
 
     /// How long it is to be waited for, and for which timeout; none where nothing is.
-    #[must_use]
     pub fn remaining(&self) -> Option<(&str, Duration)> {
         let seen = self.leading()?;
         match seen.outcome.get()? {
@@ -240,7 +236,6 @@ impl OrderReading {
     }
 
     /// Whether anything of it is or was there, or could not be asked.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         let is_gone = |seen: &Seen| matches!(seen.outcome, Known::Known(Outcome::Unknown));
         let has_closures = self.closures.get().is_none_or(|found| !found.rows.is_empty());
@@ -249,7 +244,6 @@ impl OrderReading {
 
     /// Whether it should have been closed by now, and nothing that is known of it says why it was not: then it depends on how
     /// everything is.
-    #[must_use]
     pub fn asks_for_general(&self) -> bool {
         let is_overdue = self
             .leading()

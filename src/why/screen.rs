@@ -28,7 +28,6 @@ impl fmt::Display for OrderReading {
 
 impl OrderReading {
     /// Everything that is known, and why what is not known is not; each in one line.
-    #[must_use]
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         for seen in &self.effects {

@@ -37,13 +37,11 @@ const MAX_ATTEMPT: u32 = 1_000_000;
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
-#[must_use]
 pub fn attempt(headers: &FieldTable) -> u32 {
     number(headers, ATTEMPT)
 }
 
 /// How often in a row its order was overdue and guarded.
-#[must_use]
 pub fn guarded(headers: &FieldTable) -> u32 {
     number(headers, GUARDED)
 }
@@ -69,7 +67,6 @@ pub(crate) fn is_canary(headers: &FieldTable) -> bool {
 }
 
 /// The id of a canary that a probe has sent.
-#[must_use]
 pub fn canary_id(headers: &FieldTable) -> Option<String> {
     text_of(headers, CANARY)
 }

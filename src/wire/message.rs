@@ -37,7 +37,6 @@ pub struct Message {
 
 impl Message {
     /// A message with a JSON body and no headers.
-    #[must_use]
     pub fn json(exchange: String, routing_key: String, message_id: String, body: &Value) -> Self {
         Self {
             exchange,
@@ -52,7 +51,6 @@ impl Message {
     }
 
     /// A due notice as JSON.
-    #[must_use]
     pub fn notice(route: Route, notice: &DueNotice) -> Self {
         let content_type = Some("application/json".to_owned());
         let message_id = notice.message_id();
@@ -60,7 +58,6 @@ impl Message {
     }
 
     /// A due notice as the bare order id; its deadline is only in the `message-id`.
-    #[must_use]
     pub fn bare_order_id(route: Route, notice: &DueNotice) -> Self {
         let content_type = Some("text/plain".to_owned());
         let body = notice.order_id.as_str().as_bytes().to_vec();
@@ -81,7 +78,6 @@ impl Message {
 
     /// What happened to an order. A subscriber recognises a second copy by the `message-id`: the event's row in the outbox, its
     /// time in microseconds, and the order. Rows alone are numbered again after a failover or a restore.
-    #[must_use]
     pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
         let body = serde_json::json!({ "order_id": order_id, "at": at });
         let mut message_id = format!("{id}@{}/{order_id}", at.as_microsecond());
@@ -92,7 +88,6 @@ impl Message {
 
     /// Why it cannot be sent, where that is so: a text of it has more than 255 bytes, or RabbitMQ would end the channel of
     /// whoever publishes it.
-    #[must_use]
     pub fn unencodable(&self) -> Option<String> {
         let Properties {
             content_encoding, correlation_id, reply_to, expiration, kind, app_id, ..
@@ -129,7 +124,6 @@ impl Message {
     }
 
     /// A canary. It is not a due notice: a worker that does not know canaries parks it and touches no order.
-    #[must_use]
     pub fn canary(route: Route, id: &str) -> Self {
         let body = serde_json::json!({ "canary": id });
         let mut message = Self::json(String::new(), String::new(), id.to_owned(), &body);

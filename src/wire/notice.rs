@@ -84,7 +84,6 @@ impl DueNotice {
     }
 
     /// The body to publish, `application/json`.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = serde_json::json!({ "order_id": self.order_id });
         if let Some(due_at) = self.due_at {
@@ -94,7 +93,6 @@ impl DueNotice {
     }
 
     /// The `message-id`: the same for each publish of the same order and deadline.
-    #[must_use]
     pub fn message_id(&self) -> String {
         match self.due_at {
             Some(due_at) => format!("{}@{due_at}", self.order_id),

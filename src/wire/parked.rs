@@ -54,7 +54,6 @@ impl Received {
     }
 
     /// Its headers by name, each as a text that a person can read, however it was made.
-    #[must_use]
     pub fn shown_headers(&self) -> Vec<(String, String)> {
         let headers = self.headers.inner().iter();
         headers.map(|(name, value)| (name.to_string(), shown(value))).collect()

@@ -48,14 +48,12 @@ impl Received {
 
     /// The size of the body where it is not here; then no copy can be made. A forged header says nothing: only
     /// an empty body can have been left out, and only a large one is.
-    #[must_use]
     pub fn body_left_out(&self) -> Option<usize> {
         let size = headers::body_left_out(&self.headers)?;
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
     }
 
     /// How often it was delivered and not settled, as a quorum queue counts it; unknown where the body was left out.
-    #[must_use]
     pub fn deliveries(&self) -> Option<u32> {
         // The first time the header is a publisher's.
         let count = if self.redelivered { headers::delivery_count(&self.headers) } else { 0 };
@@ -63,26 +61,22 @@ impl Received {
     }
 
     /// Whether its properties are those that it was published with: not where a body was left out, or they could not be read.
-    #[must_use]
     pub fn has_its_properties(&self) -> bool {
         let replaced = [headers::BODY_LEFT_OUT, headers::PROPERTIES_DROPPED];
         !replaced.iter().any(|header| self.headers.contains_key(header))
     }
 
     /// The same without the headers that no copy keeps, but for what was left out of it.
-    #[must_use]
     pub fn without_needless_headers(self) -> Self {
         Self { headers: headers::kept(&self.headers), ..self }
     }
 
     /// About how many bytes of memory its body and headers take.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.body.len() + headers::bytes(&self.headers)
     }
 
     /// A copy that takes `route`, and then comes back.
-    #[must_use]
     pub fn put_back(&self, route: Route, attempt: u32, guarded: u32) -> Message {
         let mut copy = self.copy();
         headers::set_tries(&mut copy.headers, attempt, guarded);
@@ -90,7 +84,6 @@ impl Received {
     }
 
     /// A copy for the parking lot, which says why and where it comes from.
-    #[must_use]
     pub fn park(
         &self,
         topology: &Topology,
@@ -104,7 +97,6 @@ impl Received {
     }
 
     /// A copy of a parked message that takes `route` as if it had never been tried.
-    #[must_use]
     pub fn replayed(&self, route: Route) -> Message {
         Message { headers: headers::kept_of_replayed(&self.headers), ..self.copy() }.along(route)
     }

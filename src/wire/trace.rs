@@ -29,7 +29,6 @@ pub(crate) type Traces = BTreeMap<OrderId, Trace>;
 impl Trace {
     /// None if `parent` is not `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits. A state of more than 512 bytes, or with other characters than printable ASCII, is
     /// left out.
-    #[must_use]
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let parts: Vec<&str> = parent.splitn(5, '-').collect();
         let ["00", trace, span, flags] = parts[..] else { return None };
@@ -44,7 +43,6 @@ impl Trace {
     }
 
     /// 32 digits.
-    #[must_use]
     pub fn trace_id(&self) -> &str {
         &self.parent[3..35]
     }
@@ -58,19 +56,16 @@ impl Trace {
     }
 
     /// 16 digits: what its publisher did.
-    #[must_use]
     pub fn span_id(&self) -> &str {
         &self.parent[36..52]
     }
 
     /// Whether its publisher may have recorded it.
-    #[must_use]
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.parent[53..], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
     /// `tracestate`, as it came.
-    #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
@@ -82,7 +77,6 @@ fn is_hex(text: &str, digits: usize) -> bool {
 
 impl Received {
     /// The request that it belongs to.
-    #[must_use]
     pub fn trace(&self) -> Option<Trace> {
         let text = |name| headers::text_of(&self.headers, name);
         Trace::parse(&text(PARENT)?, text(STATE).as_deref())

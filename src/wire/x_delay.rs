@@ -41,7 +41,6 @@ pub struct Delayed {
 impl Delayed {
     /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
     /// there has no header of ours, whatever its publisher writes. `now_ms` is the time by the database's clock.
-    #[must_use]
     pub fn read(received: Received, old: &str, now_ms: u64) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
@@ -70,13 +69,11 @@ impl Delayed {
     }
 
     /// As it was published, for the exchange `due`.
-    #[must_use]
     pub fn restored(&self, due: String) -> Message {
         Message { exchange: due, ..self.original.clone() }
     }
 
     /// On its way along `route`; it comes back before `due_ms`.
-    #[must_use]
     pub fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
         let mut copy = self.original.clone();
         let mut table = FieldTable::default();
@@ -125,7 +122,6 @@ fn without_additions(headers: &FieldTable) -> FieldTable {
 /// The delay that a message asks for, as the plugin reads it (its version 4.0.7, tried out): whole milliseconds in any
 /// integer but the signed byte, which it does not take for a number; floating-point numbers without their fraction;
 /// digits as text. None where it routes at once: for anything that is not 1 to 2³²−1.
-#[must_use]
 pub fn x_delay(headers: &FieldTable) -> Option<Duration> {
     let ms = match headers.inner().get(X_DELAY)? {
         AMQPValue::ShortShortUInt(n) => i64::from(*n),

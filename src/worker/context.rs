@@ -66,7 +66,6 @@ pub struct Worker {
 
 impl Worker {
     /// A worker that has done nothing yet.
-    #[must_use]
     pub fn new(
         address: BrokerAddress,
         management: Option<Management>,
@@ -111,7 +110,6 @@ impl Worker {
     }
 
     /// The same worker with other settings for events.
-    #[must_use]
     pub fn with_events(self, events_settings: EventsSettings) -> Self {
         Self { events_settings, ..self }
     }
@@ -122,7 +120,6 @@ impl Worker {
     }
 
     /// The same worker with other settings for what `schedule()` writes.
-    #[must_use]
     pub fn with_schedule(self, schedule: ScheduleSettings) -> Self {
         Self { schedule, ..self }
     }

@@ -29,7 +29,6 @@ pub struct Counters {
 
 impl Counters {
     /// What was done until now.
-    #[must_use]
     pub fn read(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {

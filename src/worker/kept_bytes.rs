@@ -32,13 +32,11 @@ impl KeptBytes {
     }
 
     /// Whether there is room for messages that wait.
-    #[must_use]
     pub fn may_wait(&self) -> bool {
         self.0.load(Ordering::Relaxed) < BOUND / 2
     }
 
     /// Whether nothing more is to be received.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= BOUND
     }

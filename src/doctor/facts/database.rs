@@ -39,7 +39,6 @@ pub struct DatabaseFacts {
 
 impl DatabaseFacts {
     /// No session, and so nothing else.
-    #[must_use]
     pub fn unknown(address: String, loopback: bool, session: Session) -> Self {
         let gap = Gap::new("no session", NO_SESSION);
         Self {
@@ -119,7 +118,6 @@ pub struct Table {
 
 impl Table {
     /// Whether this is the login of a person who looks, and puts back what is parked: it deletes in none of them.
-    #[must_use]
     pub fn only_read(tables: &[Self]) -> bool {
         let lacks = |table: &Self, privilege: &str| table.lacks.iter().any(|it| it == privilege);
         tables.iter().all(|table| {

@@ -18,7 +18,6 @@ use crate::{
 };
 
 /// A delivery that has to be settled.
-#[must_use]
 pub(super) struct Delivery {
     pub(super) received: Received,
     pub(super) receipt: Receipt,
