@@ -40,7 +40,9 @@ pub(super) async fn facts(
         management.stats_and_policies(),
         clock(management, now),
     );
-    let gap_there = |error| gap_in_virtual_host(&error, management.virtual_host());
+    let vhost = management.virtual_host();
+    let explained = observed.as_ref().err().map(|error| gap_in_virtual_host(error, vhost, None));
+    let gap_there = |error| gap_in_virtual_host(&error, vhost, explained.as_ref());
     ApiFacts {
         user,
         overview: Ok(overview),
@@ -99,14 +101,16 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
     }
 }
 
-/// Why there is no answer about the virtual host. The overview has been answered, so the tag is there.
-fn gap_in_virtual_host(error: &ManagementError, vhost: &str) -> Gap {
-    match error {
-        ManagementError::NotPermitted { user, step, .. } => Gap::denied(
+/// Why there is no answer about the virtual host. The overview has been answered, so the tag is there. `explained` is what the
+/// list of its objects gets: that one asks AMQP, too, whether there is such a virtual host.
+fn gap_in_virtual_host(error: &ManagementError, vhost: &str, explained: Option<&Gap>) -> Gap {
+    match (error, explained) {
+        (ManagementError::NoVirtualHost { .. }, Some(explained)) => explained.clone(),
+        (ManagementError::NotPermitted { user, step, .. }, _) => Gap::denied(
             format!("user {user} may not {step}: it may not use virtual host {vhost}"),
             "overdue permissions prints the rabbitmqctl set_permissions that it takes",
         ),
-        other => gap(other, "management"),
+        (other, _) => gap(other, "management"),
     }
 }
 
@@ -215,4 +219,26 @@ async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, 
         ahead_ms: broker.as_millisecond().saturating_add(DATE_GRAIN_MS / 2) - middle_ms,
         margin_ms: DATE_GRAIN_MS / 2 + round_trip_ms / 2,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each question about the virtual host gets a 404, and only the list of its objects asks AMQP as well.
+    #[test]
+    fn a_virtual_host_that_amqp_opens_is_not_to_be_made() {
+        let (address, vhost, user) = ("mq.example".to_owned(), "shop".to_owned(), "app".to_owned());
+        let only_by_amqp = ManagementError::OnlyByAmqp {
+            address: address.clone(),
+            vhost: vhost.clone(),
+            user: user.clone(),
+        };
+        let explained = gap_in_virtual_host(&only_by_amqp, "shop", None);
+        let not_found = ManagementError::NoVirtualHost { address, vhost, user };
+        assert_eq!(gap_in_virtual_host(&not_found, "shop", Some(&explained)), explained);
+        assert!(!explained.fix.contains("add_vhost"), "{explained:?}");
+        let missing = gap_in_virtual_host(&not_found, "shop", None);
+        assert_eq!(missing.fix, "rabbitmqctl add_vhost shop");
+    }
 }
