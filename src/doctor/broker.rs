@@ -298,7 +298,7 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
         };
         let led: Vec<Replicas> = all.iter().filter(ours).map(led).collect();
         let judged = judge_replicas(&led.iter().collect::<Vec<_>>(), facts.broker.api.nodes);
-        if judged.severity.is_some_and(|severity| severity != Severity::Ok) {
+        if judged.severity.is_some_and(|severity| severity > Severity::Note) {
             return judged;
         }
         let observed = facts.broker.api.observed.as_ref().ok();
@@ -349,8 +349,9 @@ pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     })
 }
 
-/// Without a leader a queue does nothing; without a majority it soon has none, and of two copies one is no majority. `nodes` are
-/// those of the cluster, if that is known.
+/// Without a leader a queue does nothing; without a majority it soon has none, and of two copies one is no majority. Where the
+/// cluster has no more nodes there is nothing to do but to add one. `nodes` are those of the cluster, if that is known; else those that
+/// have a copy of any queue count.
 pub fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
     let leads = |q: &&&Replicas| q.leader.as_ref().is_some_and(|leader| q.online.contains(leader));
     let headless: Vec<&str> =
@@ -373,7 +374,9 @@ pub fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
             "bring the missing nodes back before another one goes; which they are: rabbitmqctl cluster_status",
         );
     }
-    let few = |copies: usize| copies == 2 || copies < 3 && nodes.is_some_and(|it| it > copies);
+    let known: BTreeSet<&String> = queues.iter().flat_map(|q| &q.members).collect();
+    let nodes = nodes.unwrap_or(known.len());
+    let few = |copies: usize| copies < 3 && nodes > copies;
     let few: Vec<&str> =
         queues.iter().filter(|q| few(q.members.len())).map(|q| q.queue.as_str()).collect();
     if !few.is_empty() {
@@ -381,6 +384,12 @@ pub fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
             format!("fewer than three copies, so it stops with a node of it: {}", few.join(", ")),
             "on each node that is to have a copy more, in a cluster of three or more: rabbitmq-queues grow NODE all \
              (docs/doctor.md)",
+        );
+    }
+    if queues.iter().any(|q| q.members.len() == 2) {
+        return Draft::note(
+            "two copies of each queue, on two nodes: all of them stop with either node",
+            "a third node, and on it: rabbitmq-queues grow NODE all (docs/doctor.md)",
         );
     }
     let copies = queues.iter().map(|q| q.members.len()).min().unwrap_or_default();

@@ -200,7 +200,7 @@ fn copies_of_a_queue() {
     assert_eq!(broker::judge_replicas(&[], Some(3)).severity.unwrap(), Fine);
 }
 
-/// Of two copies one is no majority: the queue stops with either node. On one node alone there can be no more.
+/// Of two copies one is no majority: the queue stops with either node. There can be no more copies than nodes.
 #[test]
 fn three_copies_are_enough() {
     let queue = |copies: usize| {
@@ -218,8 +218,8 @@ fn three_copies_are_enough() {
         (1, Some(1), Fine),
         (1, Some(2), Warning),
         (1, Some(3), Warning),
-        (2, None, Warning),
-        (2, Some(2), Warning),
+        (2, None, Note),
+        (2, Some(2), Note),
         (2, Some(3), Warning),
         (3, None, Fine),
         (3, Some(3), Fine),
@@ -231,6 +231,29 @@ fn three_copies_are_enough() {
     let Draft { message, fix, .. } = broker::judge_replicas(&[&queue(2), &queue(3)], Some(3));
     insta::assert_snapshot!(message, @"fewer than three copies, so it stops with a node of it: orders.unpaid");
     assert!(text(fix.unwrap()).contains("rabbitmq-queues grow"));
+}
+
+/// Two nodes cannot have more copies: that is a note, and hides no warning.
+#[test]
+fn leaders_are_judged_on_two_nodes_as_well() {
+    let nodes = ["rabbit@a", "rabbit@b"].map(str::to_owned);
+    let line = |leaders: &[String]| {
+        let mut facts = super::facts::well();
+        facts.broker.api.nodes = Some(2);
+        let queues = facts.broker.api.replicas.as_mut().unwrap();
+        for (queue, leader) in queues.iter_mut().zip(leaders.iter().cycle()) {
+            queue.leader = Some(leader.clone());
+            queue.members = nodes.to_vec();
+            queue.online = nodes.to_vec();
+        }
+        let report = diagnose(&facts).to_string();
+        let line = report.lines().find(|line| line.contains("  replicas  ")).unwrap();
+        line.trim_start().to_owned()
+    };
+    let spread = line(&nodes);
+    assert!(spread.starts_with("note") && spread.contains("on two nodes"), "{spread}");
+    let uneven = line(&nodes[..1]);
+    assert!(uneven.starts_with("warning") && uneven.contains("not spread"), "{uneven}");
 }
 
 #[test]
