@@ -221,7 +221,8 @@ impl Apply {
                     let made = self.make(change, Ok, applied);
                     bar.aside(at_most(left, made)).await?;
                     let done = applied.applied - before;
-                    let again = waiting.carried_out(&plan, done, &applied.uncounted);
+                    let again =
+                        waiting.carried_out(&plan, began.elapsed(), done, &applied.uncounted);
                     let again = again.map_err(|gave_up| {
                         bar.end();
                         Failure::failed(gave_up.to_string())

@@ -18,6 +18,8 @@ pub struct DrainWait {
     fell_at: Duration,
     /// What was carried out last.
     carried_out: Option<Vec<Change>>,
+    /// Of each queue that is to be deleted and was left since it was not counted: when that was first so.
+    not_counted: BTreeMap<String, Duration>,
     /// Of each queue with a TTL: within what time it was to be empty, and when that was said first.
     said: BTreeMap<String, (Duration, Duration)>,
 }
@@ -113,6 +115,7 @@ impl DrainWait {
             fewest: u64::MAX,
             fell_at: Duration::ZERO,
             carried_out: None,
+            not_counted: BTreeMap::new(),
             said: BTreeMap::new(),
         }
     }
@@ -147,6 +150,8 @@ impl DrainWait {
         if let Some(gave_up) = self.stuck(&queues, elapsed).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }
+        // Nothing is to be deleted any more.
+        self.not_counted.clear();
         self.most = self.most.max(waiting);
         let left = Progress { drained: self.most - waiting, most: self.most, queues, exchanges };
         match self.within {
@@ -155,25 +160,34 @@ impl DrainWait {
         }
     }
 
-    /// What becomes of `plan`, of which `done` steps were carried out, and these queues were not counted: whether it is what was
-    /// carried out before.
+    /// What becomes of `plan`, of which `done` steps were carried out by then, and these queues were not counted: whether it is what
+    /// was carried out before.
     ///
     /// # Errors
-    /// It is, nothing of it was done, and it waited for counts as long as it does.
+    /// Nothing of it was done, and one of these was not counted for too long.
     pub fn carried_out(
         &mut self,
         plan: &Plan,
+        elapsed: Duration,
         done: usize,
         uncounted: &[String],
     ) -> Result<bool, GaveUp> {
         let changes: Vec<Change> = plan.changes().cloned().collect();
         let again = self.carried_out.as_ref() == Some(&changes);
         self.carried_out = Some(changes);
-        if !again || done > 0 || uncounted.is_empty() {
+        self.not_counted.retain(|queue, _| uncounted.contains(queue));
+        for queue in uncounted {
+            self.not_counted.entry(queue.clone()).or_insert(elapsed);
+        }
+        let at_most = self.statistics.uncounted_at_most();
+        let too_long =
+            |(_, since): &(&String, &Duration)| elapsed.saturating_sub(**since) >= at_most;
+        let queues = self.not_counted.iter().filter(too_long).map(|(queue, _)| queue.as_str());
+        let queues: Vec<&str> = queues.collect();
+        if done > 0 || queues.is_empty() {
             return Ok(again);
         }
-        let for_s = self.statistics.uncounted_at_most().as_secs();
-        Err(GaveUp::Uncounted { queues: uncounted.join(", "), for_s })
+        Err(GaveUp::Uncounted { queues: queues.join(", "), for_s: at_most.as_secs() })
     }
 
     /// Nothing comes into a retired queue, so after its TTL it is empty, but for the time that counting takes. In a ladder

@@ -226,7 +226,8 @@ fn a_count_that_stays_unknown_ends_it() {
     insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.30m for 60 s: are its statistics on, does every queue have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? Nothing is lost; a later `overdue apply` deletes what is empty");
 }
 
-/// Where the setting is shorter than the broker's interval, each deletion waits for newer counts, and is left.
+/// Where the setting is shorter than the broker's interval, each deletion waits for newer counts, and is left. Where a node is down, it
+/// is left at once.
 #[test]
 fn counts_that_do_not_become_newer_end_it() {
     let step = Step {
@@ -235,11 +236,19 @@ fn counts_that_do_not_become_newer_end_it() {
     };
     let plan = |left| Plan { steps: vec![step.clone()], ..plan_of([when_due(Some(left))]) };
     let uncounted = ["shop.delay.1s".to_owned()];
+    let at_most = statistics().uncounted_at_most();
     let mut waiting = waiting_for(None);
-    assert_eq!(waiting.carried_out(&plan(9), 0, &uncounted), Ok(false));
-    assert_eq!(waiting.carried_out(&plan(8), 1, &uncounted), Ok(true), "something was done");
-    assert_eq!(waiting.carried_out(&plan(7), 0, &[]), Ok(true), "it was left for another reason");
-    let gave_up = waiting.carried_out(&plan(6), 0, &uncounted).unwrap_err();
+    assert_eq!(waiting.carried_out(&plan(9), SECOND, 0, &uncounted), Ok(false));
+    let almost = at_most + SECOND / 2;
+    assert_eq!(waiting.carried_out(&plan(9), almost, 0, &uncounted), Ok(true), "not so long");
+    let since = SECOND + at_most;
+    assert_eq!(waiting.carried_out(&plan(8), since, 1, &uncounted), Ok(true), "some is done");
+    assert_eq!(waiting.carried_out(&plan(7), since, 0, &[]), Ok(true), "it was counted");
+    assert_eq!(waiting.carried_out(&plan(6), since, 0, &uncounted), Ok(true), "from now on");
+    assert!(matches!(waiting.next(&plan_of([when_due(Some(5))]), since), Next::Look(_)));
+    let again = since + at_most;
+    assert_eq!(waiting.carried_out(&plan(4), again, 0, &uncounted), Ok(true), "it was not planned");
+    let gave_up = waiting.carried_out(&plan(3), again + at_most, 0, &uncounted).unwrap_err();
     insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.1s for 60 s: are its statistics on, does every queue have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? Nothing is lost; a later `overdue apply` deletes what is empty");
 }
 
