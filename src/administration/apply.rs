@@ -81,6 +81,7 @@ pub async fn plan(
         let settles = management.surely_settle();
         let now_s = management.now_s().await?;
         observed.clock = Some(Clock { now_s, counts_settle_s: settles.as_secs() });
+        observed.dead_letter_slots = Some(management.dead_letter_slots());
     }
     let consumed = ask(management, of_interest, &mut observed).await;
     for queue in leaving.into_iter().filter(|queue| consumed.get(queue) != Some(&0)) {

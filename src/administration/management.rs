@@ -31,7 +31,7 @@ use crate::{
     plan::{
         counts::StatisticsInterval,
         saved::BrokerIdentity,
-        snapshot::{QueueStats, Snapshot},
+        snapshot::{QueueStats, SLOTS, Snapshot},
     },
     text::percent_decode,
     topology::{Topology, level_routes::LevelRoutes},
@@ -74,6 +74,7 @@ pub struct Management {
     display: String,
     vhost: String,
     statistics_interval: StatisticsInterval,
+    dead_letter_slots: u64,
 }
 
 impl fmt::Debug for Management {
@@ -108,12 +109,23 @@ impl Management {
             display,
             vhost: address.virtual_host().to_owned(),
             statistics_interval: StatisticsInterval::default(),
+            dead_letter_slots: SLOTS,
         })
     }
 
     /// The same client for a broker that takes its statistics at another interval than every five seconds.
     pub fn with_statistics_interval(self, statistics_interval: StatisticsInterval) -> Self {
         Self { statistics_interval, ..self }
+    }
+
+    /// The same client for a broker whose queues hand on so many dead letters at once.
+    pub(crate) fn with_dead_letter_slots(self, dead_letter_slots: u64) -> Self {
+        Self { dead_letter_slots, ..self }
+    }
+
+    /// How many dead letters a queue hands on at once, which the broker does not show.
+    pub(super) fn dead_letter_slots(&self) -> u64 {
+        self.dead_letter_slots
     }
 
     /// How often the broker takes its statistics, and with that how old its counts are.

@@ -87,10 +87,11 @@ fn timing() -> Arc<Timing> {
     Arc::default()
 }
 
-/// The management API, with the age that its counts have at the most.
+/// The management API, with what it does not show: the age that its counts have at the most, and the dead letter slots.
 pub(crate) fn management(settings: &Settings) -> Result<Management, Failure> {
     let interval = StatisticsInterval::new(settings.broker.statistics_interval.as_duration());
-    Ok(Management::new(&address(settings)?)?.with_statistics_interval(interval))
+    let management = Management::new(&address(settings)?)?.with_statistics_interval(interval);
+    Ok(management.with_dead_letter_slots(settings.broker.dead_letter_slots))
 }
 
 pub(crate) fn store(settings: &Settings) -> Result<Store, Failure> {

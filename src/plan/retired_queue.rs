@@ -133,8 +133,9 @@ impl RetiredQueue<'_> {
 
     /// Whether all slots of a level may be taken by what is for others: then nothing comes out of it.
     fn may_be_blocked(&self) -> bool {
+        let slots = self.observed.dead_letter_slots.unwrap_or(SLOTS);
         let dead_letters = &self.observed.dead_letters;
-        self.delays().any(|level| dead_letters.get(&level.name).is_some_and(|it| *it >= SLOTS))
+        self.delays().any(|level| dead_letters.get(&level.name).is_some_and(|it| *it >= slots))
     }
 
     /// Whether nothing was put back since then, or nothing is anywhere that could come out. What was counted in another term

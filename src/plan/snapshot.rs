@@ -29,6 +29,9 @@ pub struct Snapshot {
     /// Messages in each queue that are due and that no queue has taken yet, as late as the counts; none is not in it.
     #[serde(default)]
     pub dead_letters: BTreeMap<String, u64>,
+    /// How many of them a queue hands on at once, as it is set; `None` is the default of the broker.
+    #[serde(default)]
+    pub dead_letter_slots: Option<u64>,
     /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
     #[serde(default)]
     pub delayed: BTreeMap<String, u64>,

@@ -176,8 +176,15 @@ fn how_long_it_stays_bound() {
 /// Another queue may take nothing of what comes out of a level: then all its slots are taken, and no time is enough.
 #[test]
 fn while_a_level_may_be_blocked_its_queue_stays_bound() {
-    for (dead_letters, stays) in [(31, false), (32, true)] {
+    for (slots, dead_letters, stays) in [
+        (None, 31, false),
+        (None, 32, true),
+        (Some(1_000), 999, false),
+        (Some(1_000), 1_000, true),
+        (Some(8), 8, true),
+    ] {
         let mut broker = broker();
+        broker.dead_letter_slots = slots;
         holds(&mut broker, "orders.delay.1s", 100);
         broker.dead_letters.insert("orders.delay.1s".to_owned(), dead_letters);
         acked(&mut broker, 5);
