@@ -20,6 +20,8 @@ pub struct DrainWait {
     carried_out: Option<Vec<Change>>,
     /// Of each queue that is to be deleted and was left since it was not counted: when that was first so.
     not_counted: BTreeMap<String, Duration>,
+    /// Of each queue that stays bound since a level may be blocked: since when that is so at each look.
+    blocked: BTreeMap<String, Duration>,
     /// Of each queue with a TTL: within what time it was to be empty, and when that was said first.
     said: BTreeMap<String, (Duration, Duration)>,
 }
@@ -90,6 +92,21 @@ pub enum GaveUp {
         /// How long after the last of them was due.
         late: Duration,
     },
+    /// A level may be blocked, and then what is for the queue may still be in it.
+    #[error(
+        "queue {queue} stays bound: for {for_s} s each look has found dead letters in all slots of a level, now of {level}, so it may \
+         be blocked. `overdue verify` says by what, and `{}` frees them once that is fixed. \
+         Nothing is lost; a later `overdue apply` goes on",
+        unblock(level)
+    )]
+    Blocked {
+        /// The queue.
+        queue: String,
+        /// The level.
+        level: String,
+        /// Seconds.
+        for_s: u64,
+    },
     /// Nobody knows how much is left.
     #[error(
         "the broker has not counted the messages in {queues} for {for_s} s: are its statistics on, does every queue \
@@ -116,6 +133,7 @@ impl DrainWait {
             fell_at: Duration::ZERO,
             carried_out: None,
             not_counted: BTreeMap::new(),
+            blocked: BTreeMap::new(),
             said: BTreeMap::new(),
         }
     }
@@ -125,6 +143,7 @@ impl DrainWait {
         if !plan.refusals.is_empty() {
             return Next::GiveUp(GaveUp::Refused(Box::new(plan.clone())));
         }
+        let blocked = self.blocked(plan, elapsed);
         if !plan.steps.is_empty() {
             let over = self.within.filter(|within| elapsed >= *within);
             return over.map_or(Next::CarryOut, |within| {
@@ -147,7 +166,7 @@ impl DrainWait {
             (self.fewest, self.fell_at) = (waiting, elapsed);
         }
         let still = elapsed.saturating_sub(self.fell_at) >= self.statistics.stuck_after();
-        if let Some(gave_up) = self.stuck(&queues, elapsed).filter(|_| still) {
+        if let Some(gave_up) = self.stuck(&queues, elapsed).or(blocked).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }
         // Nothing is to be deleted any more.
@@ -211,6 +230,26 @@ impl DrainWait {
             let late = Duration::from_secs(late.as_secs());
             let Draining { queue, messages, .. } = it.clone();
             (late >= after).then_some(GaveUp::Stuck { queue, messages, late })
+        })
+    }
+
+    /// A queue that stays bound for a level that may be blocked, at each look: one may see a short burst.
+    fn blocked(&mut self, plan: &Plan, elapsed: Duration) -> Option<GaveUp> {
+        let blocked = |it: &Draining| match &it.drains {
+            Drains::Leaving { blocked: Some(level), .. } => Some((it.queue.clone(), level.clone())),
+            _ => None,
+        };
+        let now: BTreeMap<String, String> = plan.draining.iter().filter_map(blocked).collect();
+        self.blocked.retain(|queue, _| now.contains_key(queue));
+        now.into_iter().find_map(|(queue, level)| {
+            let since = *self.blocked.entry(queue.clone()).or_insert(elapsed);
+            let so_long = elapsed.saturating_sub(since);
+            let for_s = so_long.as_secs();
+            (so_long >= self.statistics.stuck_after()).then_some(GaveUp::Blocked {
+                queue,
+                level,
+                for_s,
+            })
         })
     }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{
-    diagnostic::list_held,
+    diagnostic::{list_held, unblock},
     text::{OneLine, counted},
     topology::level::Ttl,
 };
@@ -68,6 +68,8 @@ pub enum Drains {
         )]
         #[schemars(with = "Option<u64>")]
         within: Option<Ttl>,
+        /// The level whose dead letters alone keep it, as they may block it: then `within_ms` is when there are newer counts.
+        blocked: Option<String>,
     },
     /// It is a parking lot: for a person to look at.
     Parked,
@@ -222,13 +224,21 @@ impl fmt::Display for Drains {
                 "that no worker with this topology consumes: let one with the old topology finish, or lose them \
                  with --discard {queue}"
             ),
-            Self::Leaving { in_levels, within } => {
+            Self::Leaving { in_levels, within, blocked } => {
                 write!(
                     f,
                     "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
                      has come out ({} for all timeouts)",
                     count_of(*in_levels)
                 )?;
+                if let Some(level) = blocked {
+                    return write!(
+                        f,
+                        "; dead letters are in all slots of {level}, so it may be blocked: `overdue verify` says by what, and \
+                         `{}` frees them once that is fixed",
+                        unblock(level)
+                    );
+                }
                 let within = within.map(about);
                 within.map_or(Ok(()), |it| write!(f, ", within {it} if workers put nothing back"))
             }

@@ -128,14 +128,14 @@ impl RetiredQueue<'_> {
         let clock = self.observed.clock;
         let passed = clock.map(|clock| clock.now_s.saturating_sub(leaving.since_s));
         let over = |(passed, takes): (u64, Duration)| Duration::from_secs(passed) >= takes;
-        passed.zip(self.takes()).is_some_and(over) && !self.may_be_blocked()
+        passed.zip(self.takes()).is_some_and(over) && self.blocked().is_none()
     }
 
-    /// Whether all slots of a level may be taken by what is for others: then nothing comes out of it.
-    fn may_be_blocked(&self) -> bool {
+    /// A level of which all slots may be taken by what is for others: then nothing comes out of it.
+    fn blocked(&self) -> Option<&Queue> {
         let slots = self.observed.dead_letter_slots.unwrap_or(SLOTS);
         let dead_letters = &self.observed.dead_letters;
-        self.delays().any(|level| dead_letters.get(&level.name).is_some_and(|it| *it >= slots))
+        self.delays().find(|level| dead_letters.get(&level.name).is_some_and(|it| *it >= slots))
     }
 
     /// Whether nothing was put back since then, or nothing is anywhere that could come out. What was counted in another term
@@ -345,8 +345,17 @@ impl RetiredQueue<'_> {
         let known = self.acked().is_some() || self.in_levels() == Some(0);
         let goes_on = leaving.is_some() || self.begins_to_leave();
         let takes = self.takes().filter(|_| known && goes_on);
-        let within = takes.map(|takes| takes.saturating_sub(Duration::from_secs(passed)));
-        Drains::Leaving { in_levels: self.in_levels(), within: within.and_then(Ttl::of) }
+        let mut within = takes.map(|takes| takes.saturating_sub(Duration::from_secs(passed)));
+        // Its time is over, and newer counts may say that it was a short burst.
+        let blocked = within.filter(Duration::is_zero).and_then(|_| self.blocked());
+        if let (Some(_), Some(clock)) = (blocked, self.observed.clock) {
+            within = Some(Duration::from_secs(clock.counts_settle_s));
+        }
+        Drains::Leaving {
+            in_levels: self.in_levels(),
+            within: within.and_then(Ttl::of),
+            blocked: blocked.map(|level| level.name.clone()),
+        }
     }
 
     /// Of a delay queue: as its own arguments say, which may be others than the topology's.

@@ -102,7 +102,7 @@ type Edit<'a> = &'a dyn Fn(&mut Snapshot);
 /// The longest way that something is on, and the time that counting takes, from the mark on; in milliseconds.
 #[test]
 fn how_long_it_stays_bound() {
-    let table: [(&str, Option<u64>, Edit<'_>); 14] = [
+    let table: [(&str, Option<u64>, Edit<'_>); 15] = [
         ("a level that is empty adds nothing", Some(12_000), &|it| acked(it, 5)),
         ("the longest level counts", Some(1_811_000), &|it| {
             acked(it, 5);
@@ -123,6 +123,11 @@ fn how_long_it_stays_bound() {
         ("the time since the mark has passed", Some(7_000), &|it| {
             acked(it, 5);
             marked(it, 5, Some(acks(5)));
+        }),
+        ("dead letters in all slots are said once it has passed", Some(7_000), &|it| {
+            acked(it, 5);
+            marked(it, 5, Some(acks(5)));
+            it.dead_letters.insert("orders.delay.1s".to_owned(), 32);
         }),
         ("an ack since then: from the beginning", Some(12_000), &|it| {
             acked(it, 6);
@@ -168,8 +173,11 @@ fn how_long_it_stays_bound() {
         holds(&mut broker, "orders.delay.1s", 3);
         change(&mut broker);
         let plan = removed(&broker);
-        let Some(Drains::Leaving { within, .. }) = drains(&plan) else { panic!("{what}: {plan}") };
+        let Some(Drains::Leaving { within, blocked, .. }) = drains(&plan) else {
+            panic!("{what}: {plan}")
+        };
         assert_eq!(within.map(Ttl::as_millis), expected, "{what}: {plan}");
+        assert_eq!(*blocked, None, "{what}: {plan}");
     }
 }
 
@@ -191,7 +199,11 @@ fn while_a_level_may_be_blocked_its_queue_stays_bound() {
         marked(&mut broker, 500, Some(acks(5)));
         let plan = removed(&broker);
         assert_eq!(unbound(&plan, REMOVED).is_empty(), stays, "{plan}");
-        let leaving = Drains::Leaving { in_levels: Some(100), within: None };
+        let leaving = Drains::Leaving {
+            in_levels: Some(100),
+            within: Ttl::from_millis(1_000 * SETTLE_S),
+            blocked: Some("orders.delay.1s".to_owned()),
+        };
         assert_eq!(drains(&plan), stays.then_some(&leaving), "{plan}");
         assert_eq!(marks(&plan), Vec::<&str>::new(), "{plan}");
     }
@@ -238,7 +250,8 @@ fn while_levels_go_nothing_is_marked_and_a_mark_is_taken_away() {
     let second = plan(&fewer, &broker);
     assert_eq!((marks(&second), unbound(&second, REMOVED)), (vec![], vec!["orders.owned"]));
     for plan in [first, second] {
-        assert_eq!(drains(&plan), Some(&Drains::Leaving { in_levels: Some(1), within: None }));
+        let leaving = Drains::Leaving { in_levels: Some(1), within: None, blocked: None };
+        assert_eq!(drains(&plan), Some(&leaving));
     }
 }
 

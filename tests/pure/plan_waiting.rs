@@ -49,7 +49,7 @@ fn it_does_not_wait_for_what_does_not_end_by_itself() {
         Drains::Never,
         Drains::Unconsumed { queue: "shop.old".to_owned() },
         Drains::Fed { exchange: "other".to_owned() },
-        Drains::Leaving { in_levels: Some(3), within: None },
+        Drains::Leaving { in_levels: Some(3), within: None, blocked: None },
     ];
     for drains in stays {
         let plan = plan_of([draining("shop.old", Some(3), drains)]);
@@ -250,6 +250,30 @@ fn counts_that_do_not_become_newer_end_it() {
     assert_eq!(waiting.carried_out(&plan(4), again, 0, &uncounted), Ok(true), "it was not planned");
     let gave_up = waiting.carried_out(&plan(3), again + at_most, 0, &uncounted).unwrap_err();
     insta::assert_snapshot!(gave_up, @"the broker has not counted the messages in shop.delay.1s for 60 s: are its statistics on, does every queue have a leader (`overdue doctor`), and is `broker.statistics_interval` as long as the broker's own interval? Nothing is lost; a later `overdue apply` deletes what is empty");
+}
+
+/// One look may see a short burst of dead letters.
+#[test]
+fn a_level_that_may_be_blocked_at_each_look_ends_it() {
+    let leaving = Drains::Leaving {
+        in_levels: Some(3),
+        within: Some("11s".parse().expect("a TTL")),
+        blocked: Some("shop.delay.30m".to_owned()),
+    };
+    let blocked = plan_of([draining("shop.old", Some(0), leaving)]);
+    let after = statistics().stuck_after();
+    let mut waiting = waiting_for(None);
+    let Next::Look(progress) = waiting.next(&blocked, SECOND) else { panic!("it looks again") };
+    insta::assert_snapshot!(progress, @"shop.old has 0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (3 messages for all timeouts); dead letters are in all slots of shop.delay.30m, so it may be blocked: `overdue verify` says by what, and `overdue unblock shop.delay.30m` frees them once that is fixed");
+    // Not so in between: it starts again.
+    assert!(matches!(waiting.next(&plan_of([when_due(Some(0))]), after), Next::Look(_)));
+    assert!(matches!(waiting.next(&blocked, after + SECOND), Next::Look(_)));
+    let almost = 2 * after + SECOND / 2;
+    assert!(matches!(waiting.next(&blocked, almost), Next::Look(_)));
+    let Next::GiveUp(gave_up) = waiting.next(&blocked, 2 * after + SECOND) else {
+        panic!("it may be blocked");
+    };
+    insta::assert_snapshot!(gave_up, @"queue shop.old stays bound: for 30 s each look has found dead letters in all slots of a level, now of shop.delay.30m, so it may be blocked. `overdue verify` says by what, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost; a later `overdue apply` goes on");
 }
 
 /// Nothing comes in any more, so all of it is due after the TTL: what is left then no queue takes.
