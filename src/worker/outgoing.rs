@@ -213,9 +213,9 @@ async fn in_one_session<S: Source>(
 
 impl Leader<'_> {
     /// Whether the session is to go on whatever fails: the next one would publish once more what is published and not deleted, and what
-    /// a connection has that an alarm blocks, as it does those of all workers.
+    /// has no answer yet (an alarm, a queue that does not answer).
     fn has_to_last(&self) -> bool {
-        !self.undeleted.is_empty() || self.engine.is_blocked()
+        !self.undeleted.is_empty() || self.engine.has_unanswered()
     }
 
     /// Leads what no other worker leads any more.

@@ -73,9 +73,9 @@ impl Outlet {
         self.link().await.map(drop)
     }
 
-    /// Whether the broker has blocked the connection (memory or disk alarm).
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.state.lock().connected().is_some_and(|link| link.is_blocked())
+    /// Whether the connection stands, also if the broker has blocked it (memory or disk alarm).
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state.lock().connected().is_some()
     }
 
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.

@@ -124,9 +124,9 @@ impl Engine {
         }
     }
 
-    /// Whether the broker takes nothing for now (memory or disk alarm).
-    pub(super) fn is_blocked(&self) -> bool {
-        self.outlet.is_blocked()
+    /// Whether answers are still to come. None come through a connection that is lost.
+    pub(super) fn has_unanswered(&self) -> bool {
+        !self.sent.is_empty() && self.outlet.is_connected()
     }
 
     /// Whether a row that waits for this place may be tried again.
@@ -450,6 +450,11 @@ mod tests {
             count: 1,
             answers: FuturesUnordered::new(),
         }
+    }
+
+    #[test]
+    fn what_a_lost_connection_had_does_not_keep_a_worker_that_cannot_publish() {
+        assert!(!engine_that_sent(event(11).0).has_unanswered());
     }
 
     #[test]
