@@ -186,6 +186,11 @@ impl Link {
         self.connection.status().blocked()
     }
 
+    /// How many channels it may have, as the broker and the URL say.
+    pub(super) fn most_channels(&self) -> usize {
+        self.connection.configuration().channel_max().into()
+    }
+
     /// What the connection knows of itself, also for who does not hold it.
     pub(super) fn status(&self) -> ConnectionStatus {
         self.connection.status().clone()

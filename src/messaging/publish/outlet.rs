@@ -28,11 +28,13 @@ use crate::{
 /// Without a confirm on one channel. RabbitMQ gives a channel credit for 200 messages at a time
 /// (`credit_flow_default_credit`): one that is out of credit stops the whole connection.
 pub(crate) const UNCONFIRMED: usize = 128;
-/// Places with a channel of their own. A topology has a place per level; messages that were published for others may have any
-/// routing key.
-const MOST_PLACES: usize = 64;
+/// Places with a channel of their own, also those of the past. A topology has a place per level, or first queue of a ladder (81 for
+/// 30 days), and timeout; messages that were published for others may have any routing key. RabbitMQ allows 2,047 channels (`channel_max`).
+const MOST_PLACES: usize = 256;
 /// What the places beyond them share.
 const SHARED_CHANNELS: u64 = 8;
+/// Those, what asks whether the broker answers, and what is being closed.
+const OTHER_CHANNELS: usize = 16;
 /// A caller that finds the connection gone soon after an attempt that failed does not try again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -164,7 +166,9 @@ impl State {
 
     /// That of a place of its own, or one of the shared.
     fn name(&self, place: &str) -> String {
-        if self.publishers.contains_key(place) || self.publishers.len() < MOST_PLACES {
+        let allowed = self.link.as_ref().map_or(usize::MAX, |link| link.most_channels());
+        let most = MOST_PLACES.min(allowed.saturating_sub(OTHER_CHANNELS));
+        if self.publishers.contains_key(place) || self.publishers.len() < most {
             return place.to_owned();
         }
         let mut hasher = DefaultHasher::new();
@@ -196,6 +200,18 @@ mod tests {
 
     use super::*;
     use crate::timing::Timing;
+
+    /// A ladder of 30 days has 81 first queues, and each a place for each of three timeouts.
+    #[test]
+    fn the_places_of_a_long_ladder_have_channels_of_their_own() {
+        let mut state = State::default();
+        for place in 0..3 * 81 {
+            let place = format!("queue {place}");
+            assert_eq!(state.name(&place), place);
+            let publisher = Publisher { requests: mpsc::channel(1).0 };
+            state.publishers.insert(place, publisher);
+        }
+    }
 
     /// Whoever began to connect looks at something else meanwhile.
     #[tokio::test]
