@@ -84,6 +84,8 @@ struct Passed {
     returned: usize,
     /// It has read every row.
     is_whole: bool,
+    /// It was a look at everything, also of what is below the floor.
+    is_look: bool,
 }
 
 impl Passed {
@@ -243,7 +245,7 @@ impl Leader<'_> {
         let began = Instant::now();
         let is_look = self.floor.is_due(began, self.look_every);
         let mut after = if is_look { 0 } else { self.floor.row() };
-        let mut passed = Passed { is_whole: after == 0, ..Passed::default() };
+        let mut passed = Passed { is_whole: after == 0, is_look, ..Passed::default() };
         self.undeleted.try_again(&self.database).await?;
         let (mut last_of_all, mut is_cut) = (None, false);
         loop {

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{IDLE, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source};
+use super::{
+    IDLE, LEFT_EVERY, Leader, OutgoingError, PAGE, Passed, Row, RowFate, RowsRead, Source,
+};
 use crate::{
     config::PublishScheduled,
     decisions::disposition::NOWHERE_TO_WAIT,
@@ -183,9 +185,14 @@ impl Notices<'_> {
     }
 }
 
-/// Until the next pass. What is left is tried again by looks at everything, which have a pace of their own.
+/// Until the next pass. What is left is tried again by looks at everything, which have a pace of their own; as long as it is above the
+/// floor (a transaction that may write below it is open) the others read it as well.
 const fn until_next(passed: &Passed) -> Duration {
-    if passed.published == 0 && passed.returned == 0 { IDLE } else { PACE }
+    match passed {
+        Passed { published: 0, returned: 0, left: Some(_), is_look: false, .. } => LEFT_EVERY,
+        Passed { published: 0, returned: 0, .. } => IDLE,
+        Passed { .. } => PACE,
+    }
 }
 
 /// The first queue can refuse it, or not answer, and so can a permission for the timeout.
@@ -207,11 +214,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_that_is_left_does_not_make_new_ones_wait_longer() {
+    fn a_notice_that_is_left_does_not_make_new_ones_wait_longer_unless_each_pass_reads_it() {
         let mut passed = Passed { published: 1, ..Passed::default() };
         passed.leave(1, "full".to_owned());
         assert_eq!(until_next(&passed), PACE);
         passed.published = 0;
+        assert_eq!(until_next(&passed), LEFT_EVERY);
+        passed.is_look = true;
         assert_eq!(until_next(&passed), IDLE);
+        assert_eq!(until_next(&Passed::default()), IDLE);
     }
 }
