@@ -54,16 +54,20 @@ impl Database {
             Some(topology) => store.timeouts_to_remove(&topology.name, &names(topology)).await?,
             None => Vec::new(),
         };
-        let states = topology.as_ref().filter(|_| trigger).map(states).unwrap_or_default();
+        let states = topology.as_ref().map(states).unwrap_or_default();
         let callers = match &topology {
-            Some(topology) => store.schedule_triggers(&topology.name, &removed).await?,
+            Some(topology) => store.schedule_triggers(&topology.name, &names(topology)).await?,
             None => Vec::new(),
         };
         let (mut dropped, others): (Vec<_>, Vec<_>) =
             callers.into_iter().partition(|caller| caller.is_ours);
         refuse(&others, &settings.topology)?;
-        // Those of `--trigger` get the timeout that their state has now.
-        dropped.retain(|it| !states.iter().any(|state| state.is_scheduled_by(&it.name)));
+        let state_of =
+            |it: &ScheduleTrigger| states.iter().find(|state| state.is_scheduled_by(&it.name));
+        if trigger {
+            // They get the timeout that their state has now.
+            dropped.retain(|it| state_of(it).is_none());
+        }
         let triggers =
             if trigger { "\nand triggers on the table orders, which schedule notices" } else { "" };
         let created = created(search_path, reference_tables)?;
@@ -72,7 +76,10 @@ impl Database {
             format!("\nremoves the timeout `{timeout}`, which {file} does not have: schedule() refuses it then")
         });
         let drops = |it: &ScheduleTrigger| {
-            format!("\ndrops the trigger {} on {}, which would fail", it.name, it.table)
+            let instead = state_of(it).map_or_else(String::new, |state| {
+                format!("; with --trigger it gets the timeout `{}`", state.timeout)
+            });
+            format!("\ndrops the trigger {} on {}, which would fail{instead}", it.name, it.table)
         };
         let refused: String = refused.chain(dropped.iter().map(drops)).collect();
         print(format!("creates what is missing of these\n{created}{triggers}{refused}"))?;

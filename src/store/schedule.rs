@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
-use super::{Store, StoreError, clock::to_ms, outbox::trace, outgoing::OutgoingSession};
+use super::{
+    LOCK_TIMEOUT_MS, Store, StoreError, clock::to_ms, outbox::trace, outgoing::OutgoingSession,
+};
 use crate::{order::OrderId, wire::Trace};
 
 /// What `schedule()` takes.
@@ -110,11 +112,7 @@ impl Store {
         topology: &str,
         timeouts: &[&str],
     ) -> Result<Vec<String>, StoreError> {
-        let rows = match self.rows("schedule_known", KNOWN, &[]).await {
-            // Nothing was created yet.
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => return Ok(Vec::new()),
-            rows => rows?,
-        };
+        let rows = if_created(self.rows("schedule_known", KNOWN, &[]).await)?;
         let known = rows.iter().filter(|row| row.get::<_, &str>("topology") == topology);
         let known = known.map(|row| row.get::<_, String>("name"));
         Ok(known.filter(|name| !timeouts.contains(&name.as_str())).collect())
@@ -132,17 +130,14 @@ impl Store {
         self.rows("schedule_timeouts", TIMEOUTS, &parameters).await.map(drop)
     }
 
-    /// Triggers that fail when a topology has these timeouts no more.
+    /// Triggers that fail when a topology has only these timeouts, or fail already. None where the tables are missing.
     pub(crate) async fn schedule_triggers(
         &self,
         topology: &str,
-        removed: &[String],
+        timeouts: &[&str],
     ) -> Result<Vec<ScheduleTrigger>, StoreError> {
-        if removed.is_empty() {
-            // The tables may not be there.
-            return Ok(Vec::new());
-        }
-        let rows = self.rows("schedule_callers", CALLERS, &[&removed, &topology]).await?;
+        let rows =
+            if_created(self.rows("schedule_callers", CALLERS, &[&timeouts, &topology]).await)?;
         let trigger = |row: &Row| ScheduleTrigger {
             name: row.get("trigger_name"),
             table: row.get("table_name"),
@@ -152,13 +147,15 @@ impl Store {
         Ok(rows.iter().map(trigger).collect())
     }
 
-    /// Drops triggers, in one transaction.
+    /// Drops triggers, in one transaction, if a lock on their table is available within 5 s: all that comes after waits behind it.
     pub(crate) async fn drop_triggers(
         &self,
         triggers: &[ScheduleTrigger],
     ) -> Result<(), StoreError> {
-        let drops = triggers.iter().map(ScheduleTrigger::drop_statement).collect::<Vec<_>>();
-        self.run_script("schedule_triggers_drop", &drops.join("\n")).await
+        // Behind a pooler the session has no such time-out.
+        let mut script = format!("SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS};\n");
+        script.extend(triggers.iter().map(ScheduleTrigger::drop_statement));
+        self.run_script("schedule_triggers_drop", &script).await
     }
 
     /// Notices that have been over for `grace`, by their rows.
@@ -184,6 +181,14 @@ impl ScheduleTrigger {
     /// What takes it away.
     pub(crate) fn drop_statement(&self) -> String {
         format!("DROP TRIGGER {} ON {};", self.name, self.table)
+    }
+}
+
+/// No rows where the tables are not there yet.
+fn if_created(rows: Result<Vec<Row>, StoreError>) -> Result<Vec<Row>, StoreError> {
+    match rows {
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
+        rows => rows,
     }
 }
 

@@ -39,6 +39,21 @@ async fn the_triggers_of_the_reference_tables_go_with_their_timeouts() {
     assert_eq!(rows, ["next-0 unpaid", "o-0 unpaid"]);
 }
 
+/// An earlier version has removed the timeouts, and left the triggers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn triggers_whose_timeout_was_removed_before_go_too() {
+    let world = World::new().await;
+    let run = init(&world, ALL, &INIT_WITH_TRIGGERS);
+    assert_eq!((run.code, known(&world).await), (Some(0), 3), "{run}");
+    world.orders("o", 1, 60_000).await;
+    world.sql("UPDATE schedule_timeouts SET removed_at = now() WHERE name <> 'unpaid'").await;
+    let run = init(&world, TOPOLOGY, &INIT);
+    assert_eq!((run.code, known(&world).await), (Some(0), 1), "{run}");
+    assert!(!run.stdout.contains("removes the timeout"), "{run}");
+    assert_eq!(run.stdout.matches("drops the trigger").count(), 4, "{run}");
+    assert!(world.pay("o-0").await);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout() {
     let world = World::new().await;
@@ -51,6 +66,15 @@ async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout(
     world.orders("o", 1, 60_000).await;
     let scheduled = "SELECT count(*) FROM scheduled_notices WHERE timeout = 'unbought'";
     assert_eq!(world.number(scheduled).await, 1);
+
+    let run = init(&world, TOPOLOGY, &INIT);
+    assert_eq!((run.code, known(&world).await), (Some(0), 1), "{run}");
+    for dropped in ["new_unpaid", "changed_unpaid"] {
+        let said = format!(
+            "drops the trigger schedule_{dropped} on orders, which would fail; with --trigger it gets the timeout `unpaid`"
+        );
+        assert!(run.stdout.contains(&said), "{run}");
+    }
 }
 
 /// Of a partitioned table, too; where another topology has the timeout, it goes on.
@@ -78,6 +102,13 @@ async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
     let run = init(&world, TOPOLOGY, &INIT);
     assert_eq!((run.code, known(&world).await), (Some(0), 2), "{run}");
     world.sql(purchase).await;
+
+    world.sql("UPDATE schedule_timeouts SET removed_at = now() WHERE topology = 'returns'").await;
+    let run = init(&world, TOPOLOGY, &INIT);
+    assert_eq!(run.code, Some(78), "it was removed before: {run}");
+    world.sql("ALTER TABLE \"Purchase\" DISABLE TRIGGER made").await;
+    let run = init(&world, TOPOLOGY, &INIT);
+    assert_eq!((run.code, known(&world).await), (Some(0), 1), "{run}");
 }
 
 /// Who may not drop them is told so before anything is changed.
