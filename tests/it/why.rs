@@ -95,8 +95,8 @@ async fn an_order_that_is_late_says_why() {
     let pid: i32 = transaction.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     transaction.execute("SELECT FROM orders WHERE id = $1 FOR UPDATE", &[locked]).await.unwrap();
     let look = async || explain(&world, locked);
-    let lock = format!("a row of orders is locked by pid {pid}");
-    let json = until("its lock is seen", look, |json| said(json).contains(&lock)).await;
+    let why = format!("a row of orders is locked by pid {pid}");
+    let json = until("its lock is seen", look, |json| said(json).contains(&why)).await;
     assert_eq!(json["order"]["effects"][0]["locked_by_pid"], pid, "{json}");
     let next = json["order"]["answer"]["next"].as_str().unwrap();
     assert!(next.ends_with(&format!("SELECT pg_terminate_backend({pid})")), "{json}");
