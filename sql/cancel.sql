@@ -7,13 +7,16 @@ WITH asked AS MATERIALIZED (
     -- passed over: it is busy, and nobody waits for it.
     SELECT id, status, coalesce(ship_by, 'infinity') AS due_at, ctid AS place FROM orders WHERE id = ANY ($1)
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-), cancelled AS (
+), changed AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
     -- One after the other, by index: a join may compare each with each where few rows are expected.
     -- One that was changed since the statement began is not found at its place, as its items may have been: it is busy.
     WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'paid' AND asked.due_at <= now()
-    RETURNING orders.id, asked.due_at
+    RETURNING orders.id, asked.due_at, orders.status
+), cancelled AS (
+    -- Nothing has become of what a BEFORE trigger has kept paid.
+    SELECT * FROM changed WHERE status <> 'paid'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled
 ), announced AS (

@@ -15,12 +15,15 @@ WITH asked AS MATERIALIZED (
     ORDER BY stock.sku FOR NO KEY UPDATE SKIP LOCKED
 ), held AS MATERIALIZED (
     SELECT DISTINCT order_id FROM items WHERE sku NOT IN (SELECT sku FROM shelves)
-), cancelled AS (
+), changed AS (
     UPDATE orders SET status = 'cancelled', cancelled_at = clock_timestamp()
     FROM asked
     WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'paid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
-    RETURNING orders.id, asked.due_at
+    RETURNING orders.id, asked.due_at, orders.status
+), cancelled AS (
+    -- Nothing has become of what a BEFORE trigger has kept paid.
+    SELECT * FROM changed WHERE status <> 'paid'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'cancel', $2, due_at, 'cancelled' FROM cancelled
 ), announced AS (
@@ -37,7 +40,7 @@ WITH asked AS MATERIALIZED (
 SELECT id AS order_id,
        CASE WHEN (id IN (SELECT id FROM cancelled)) IS TRUE THEN 'done:cancelled'
             WHEN status <> 'paid' THEN 'already_final'
-            WHEN due_at <= now() THEN 'busy'
+            WHEN due_at <= now() AND (id IN (SELECT id FROM changed)) IS NOT TRUE THEN 'busy'
             ELSE 'not_due' END AS outcome,
        due_at,
        now() AS decided_at

@@ -5,13 +5,16 @@ WITH asked AS MATERIALIZED (
     -- In id order, so that whoever takes them one after the other does not deadlock with it. What somebody else holds is
     -- passed over: it is busy, and nobody waits for it.
     SELECT id, status, due_at, ctid AS place FROM orders WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-), closed AS (
+), changed AS (
     -- By the place of the locked row, without another look into the index. One that was changed since the statement began
     -- is not found there: it is busy, and closed the next time.
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     FROM asked
     WHERE orders.id = asked.id AND orders.ctid = asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
-    RETURNING orders.id, orders.due_at
+    RETURNING orders.id, orders.due_at, orders.status
+), closed AS (
+    -- Nothing has become of what a BEFORE trigger has kept unpaid.
+    SELECT * FROM changed WHERE status <> 'unpaid'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (

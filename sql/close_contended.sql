@@ -14,12 +14,15 @@ WITH asked AS MATERIALIZED (
     ORDER BY stock.sku FOR NO KEY UPDATE SKIP LOCKED
 ), held AS MATERIALIZED (
     SELECT DISTINCT order_id FROM items WHERE sku NOT IN (SELECT sku FROM shelves)
-), closed AS (
+), changed AS (
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()
     FROM asked
     WHERE orders.id = ANY (ARRAY[asked.id]) AND orders.ctid IS NOT DISTINCT FROM asked.place AND asked.status = 'unpaid' AND asked.due_at <= now()
       AND asked.id NOT IN (SELECT order_id FROM held)
-    RETURNING orders.id, orders.due_at
+    RETURNING orders.id, orders.due_at, orders.status
+), closed AS (
+    -- Nothing has become of what a BEFORE trigger has kept unpaid.
+    SELECT * FROM changed WHERE status <> 'unpaid'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at) SELECT id, 'close', $2, due_at FROM closed
 ), announced AS (
@@ -36,7 +39,7 @@ WITH asked AS MATERIALIZED (
 SELECT id AS order_id,
        CASE WHEN (id IN (SELECT id FROM closed)) IS TRUE THEN 'closed'
             WHEN status <> 'unpaid' THEN 'already_final'
-            WHEN due_at <= now() THEN 'busy'
+            WHEN due_at <= now() AND (id IN (SELECT id FROM changed)) IS NOT TRUE THEN 'busy'
             ELSE 'not_due' END AS outcome,
        due_at,
        now() AS decided_at

@@ -4,12 +4,15 @@
 WITH asked AS MATERIALIZED (
     SELECT id, status, coalesce(confirm_by, 'infinity') AS due_at FROM orders WHERE id = ANY ($1)
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-), completed AS (
+), changed AS (
     UPDATE orders SET status = 'completed', completed_at = clock_timestamp()
     FROM asked
     -- One after the other, by index: a join may compare each with each where few rows are expected.
     WHERE orders.id = ANY (ARRAY[asked.id]) AND asked.status = 'shipped' AND asked.due_at <= now()
-    RETURNING orders.id, asked.due_at
+    RETURNING orders.id, asked.due_at, orders.status
+), completed AS (
+    -- Nothing has become of what a BEFORE trigger has kept shipped.
+    SELECT * FROM changed WHERE status <> 'shipped'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome) SELECT id, 'complete', $2, due_at, 'completed' FROM completed
 ), announced AS (

@@ -9,7 +9,7 @@ WITH asked AS MATERIALIZED (
     FROM purchase AS it
     WHERE it.purchase_no = ANY ($1::text[]::bigint[])
     ORDER BY it.purchase_no FOR NO KEY UPDATE SKIP LOCKED
-), closed AS (
+), changed AS (
     -- The guard: only from this state, and after the deadline by the database's clock. A row that
     -- was changed since the statement began is not found at its place: what belongs to it may
     -- have been changed with it, and would be read as it was.
@@ -17,7 +17,10 @@ WITH asked AS MATERIALIZED (
     FROM asked
     WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND it.ctid IS NOT DISTINCT FROM asked.place
       AND asked.state = '10' AND asked.due_at <= now()
-    RETURNING asked.key, asked.due_at
+    RETURNING asked.key, asked.due_at, it.state AS state
+), closed AS (
+    -- Nothing has become of a row whose state a BEFORE trigger has kept.
+    SELECT * FROM changed WHERE state IS DISTINCT FROM '10'
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
     SELECT key::text, 'expire', $2, due_at, 'expired' FROM closed

@@ -142,9 +142,14 @@ impl Report {
 
 impl Checked {
     fn new(effect: &Effect, plan: &EffectPlan, trial: Trial, open: Option<OpenOrders>) -> Self {
-        let Trial { orders, outcomes, later, failure, bad_order, untried } = trial;
+        let Trial { orders, outcomes, later, failure, bad_order, guarded, untried } = trial;
         let mut warnings = warnings(effect, plan);
         warnings.extend(bad_order.map(|order| format!("others can be closed, and not {order}")));
+        warnings.extend(guarded.map(|order| {
+            format!(
+                "order {order} is overdue, and the effect says not_due: its SQL guards it, or a trigger keeps its state"
+            )
+        }));
         Self {
             effect: effect.name.clone(),
             file: effect.sql_file.clone(),

@@ -173,6 +173,38 @@ async fn the_sweep_goes_through_keys_that_are_numbers() {
     assert_eq!(worker.stop().await.swept, 2995);
 }
 
+/// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
+    let (world, effect) = shop("bigint").await;
+    world
+        .sql(
+            "INSERT INTO article VALUES (7, 0);
+             INSERT INTO purchase (purchase_no, pay_until) VALUES (1, '2026-01-01'), (2, '2026-01-01');
+             INSERT INTO purchase_line SELECT purchase_no, 7, 2 FROM purchase;
+             CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.state := OLD.state; RETURN NEW; END $$;
+             CREATE TRIGGER keep BEFORE UPDATE ON purchase FOR EACH ROW WHEN (OLD.purchase_no = 1) EXECUTE FUNCTION keep()",
+        )
+        .await;
+    let ids = ["1", "2"].map(|id| OrderId::parse(id).unwrap());
+    // Each sweep asks again.
+    for path in [ClosingPath::Message, ClosingPath::Sweep] {
+        let outcomes = world.store.run_effect(&effect, &ids, path).await.unwrap();
+        assert!(outcomes[0].is_guarded(), "{outcomes:?}");
+        assert!(!outcomes[1].is_guarded(), "{outcomes:?}");
+    }
+    let written = "SELECT concat_ws(' ', (SELECT string_agg(state::text, ' ' ORDER BY purchase_no) FROM purchase),
+                                    (SELECT on_hand FROM article), (SELECT string_agg(order_id, ' ') FROM closures),
+                                    (SELECT string_agg(order_id, ' ') FROM outbox))";
+    assert_eq!(world.rows(written).await[0].get::<_, String>(0), "10 90 2 2 2");
+    write_example(&world);
+    let run = world.overdue(&["effect", "check", "expire", "--order", "1"]);
+    assert!(
+        run.stdout.contains("warning      order 1 is overdue, and the effect says not_due"),
+        "{run}"
+    );
+}
+
 /// It writes nothing, and says what is missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {

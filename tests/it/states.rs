@@ -102,6 +102,47 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
     world.parked(0).await;
 }
 
+/// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
+    let world = World::of(TOPOLOGY).await;
+    overdue_in_each_state(&world).await;
+    world
+        .sql(
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$;
+             CREATE TRIGGER keep BEFORE UPDATE ON orders FOR EACH ROW WHEN (OLD.id LIKE '%-0') EXECUTE FUNCTION keep()",
+        )
+        .await;
+    let contended = |effect: Effect, sql: &str| Effect { sql: sql.to_owned(), ..effect };
+    let statements = [
+        ("u", contended(Effect::close(), include_str!("../../sql/close_contended.sql"))),
+        ("u", Effect::close()),
+        ("p", contended(Effect::cancel(), include_str!("../../sql/cancel_contended.sql"))),
+        ("p", Effect::cancel()),
+        ("s", Effect::complete()),
+    ];
+    let stock = "SELECT string_agg(concat_ws(' ', sku, available, reserved, sold), ', ' ORDER BY sku) FROM stock";
+    let stock = async || world.rows(stock).await[0].get::<_, String>(0);
+    let before = stock().await;
+    for (prefix, effect) in &statements {
+        let kept = OrderId::parse(&format!("{prefix}-0")).unwrap();
+        let outcomes = world.store.run_effect(effect, &[kept], ClosingPath::Sweep).await.unwrap();
+        assert!(outcomes[0].is_guarded(), "{}: {outcomes:?}", effect.sql);
+    }
+    assert_eq!(stock().await, before);
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
+    // One in the same batch is closed.
+    for (prefix, effect) in &statements {
+        let both = ids(prefix, 2);
+        let both: Vec<OrderId> = both.iter().map(|id| OrderId::parse(id).unwrap()).collect();
+        world.store.run_effect(effect, &both, ClosingPath::Sweep).await.unwrap();
+    }
+    let closed = "SELECT string_agg(order_id, ' ' ORDER BY order_id) FROM closures";
+    assert_eq!(world.rows(closed).await[0].get::<_, String>(0), "p-1 s-1 u-1");
+    world.assert_invariants().await;
+}
+
 /// No message comes for any of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sweep_finds_what_is_overdue_in_each_state() {

@@ -16,13 +16,16 @@ BEGIN
                 SELECT it.purchase_no AS key, it.state AS state, it.pay_until AS due_at FROM purchase AS it
                 WHERE it.purchase_no = ANY (ids::bigint[]) AND it.pay_until BETWEEN since AND till
                 ORDER BY it.purchase_no FOR NO KEY UPDATE SKIP LOCKED
-            ), closed AS (
+            ), changed AS (
                 -- With the deadline, so that the row is looked for in its own partition.
                 UPDATE purchase AS it SET state = 90
                 FROM asked
                 WHERE it.purchase_no = ANY (ARRAY[asked.key]) AND it.pay_until = asked.due_at AND it.pay_until BETWEEN since AND till
                   AND asked.state = 10 AND asked.due_at <= now()
-                RETURNING asked.key, asked.due_at
+                RETURNING asked.key, asked.due_at, it.state AS state
+            ), closed AS (
+                -- Nothing has become of a row whose state a BEFORE trigger has kept.
+                SELECT * FROM changed WHERE state IS DISTINCT FROM 10
             ), recorded AS (
                 INSERT INTO closures (order_id, effect, path, due_at, outcome)
                 SELECT key::text, 'expire', path, due_at, 'expired' FROM closed

@@ -31,6 +31,8 @@ pub(super) struct Trial {
     pub(super) failure: Option<String>,
     /// The first order that fails although others are closed.
     pub(super) bad_order: Option<String>,
+    /// The first that is overdue and would stay open.
+    pub(super) guarded: Option<OrderId>,
     /// What could not be tried.
     pub(super) untried: Option<String>,
 }
@@ -74,12 +76,14 @@ impl Trial {
         let mut all = outcomes.iter().chain(&later);
         let is_usable = named.is_empty() && all.any(|outcome| outcome.final_state().is_some());
         let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };
+        let guarded = ids.iter().zip(&outcomes).find(|(_, outcome)| outcome.is_guarded());
         let has_tried = !waiting.is_empty() || early.is_some();
         let untried = !has_tried && named.is_empty() && !effect.is_built_in();
         Ok(Self {
             orders: ids.len(),
             failure: failure.map(text).or(early).or(misfit_later),
             bad_order: bad_order.map(text),
+            guarded: guarded.map(|(id, _)| id.clone()),
             outcomes: counts(&outcomes),
             later: counts(&later),
             untried: untried.then(|| untried_text(effect, ids.is_empty())),

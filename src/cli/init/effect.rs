@@ -41,7 +41,7 @@ WITH asked AS MATERIALIZED (
     FROM {table} AS it
     WHERE it.{key} = ANY ($1::text[]::{kind}[])
     ORDER BY it.{key} FOR NO KEY UPDATE SKIP LOCKED
-), closed AS (
+), changed AS (
     -- The guard: only from this state, and after the deadline by the database's clock. A row that
     -- was changed since the statement began is not found at its place: what belongs to it may
     -- have been changed with it, and would be read as it was.
@@ -49,7 +49,10 @@ WITH asked AS MATERIALIZED (
     FROM asked
     WHERE it.{key} = ANY (ARRAY[asked.key]) AND it.ctid IS NOT DISTINCT FROM asked.place
       AND asked.state = {from} AND asked.due_at <= now()
-    RETURNING asked.key, asked.due_at{taken}
+    RETURNING asked.key, asked.due_at, it.{state_column} AS state{taken}
+), closed AS (
+    -- Nothing has become of a row whose state a BEFORE trigger has kept.
+    SELECT * FROM changed WHERE state IS DISTINCT FROM {from}
 ), recorded AS (
     INSERT INTO closures (order_id, effect, path, due_at, outcome)
     SELECT key::text, '{EFFECT}', $2, due_at, '{done}' FROM closed
