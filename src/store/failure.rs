@@ -17,7 +17,7 @@ pub enum FailureKind {
     Contention,
     /// The database is unavailable, restarting, or read-only: wait, then a new connection.
     Unavailable,
-    /// It is overloaded (disk, memory, connections, statement time-out): wait longer.
+    /// It is overloaded (disk, memory, connections, statement time-out) or cannot read its files: wait longer.
     Overloaded,
     /// A row of the batch can be what fails: find it, leave the others alone.
     Row,
@@ -36,11 +36,12 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     match code {
         "40001" | "40P01" | "55P03" => FailureKind::Contention,
         "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
-        CANCELLED => FailureKind::Overloaded,
+        // A table that cannot be read, by whatever order.
+        CANCELLED | "XX001" | "XX002" => FailureKind::Overloaded,
         _ if code.starts_with("57P0") => FailureKind::Unavailable,
         _ => match code.get(..2).unwrap_or_default() {
             "08" => FailureKind::Unavailable,
-            "53" => FailureKind::Overloaded,
+            "53" | "58" => FailureKind::Overloaded,
             "28" | "42" | "3D" | "3F" => FailureKind::Configuration,
             _ => FailureKind::Row,
         },
@@ -235,6 +236,16 @@ impl StoreError {
         source.as_db_error().is_some_and(|error| {
             !matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
         })
+    }
+
+    /// Whether it is about the statement, as it was prepared: another one can work.
+    pub(crate) fn is_of_statement(&self) -> bool {
+        let of_server = |code: &str| {
+            matches!(code, "25006" | "25P03" | "26000")
+                || ["08", "53", "57P0"].iter().any(|class| code.starts_with(class))
+        };
+        self.kind() == FailureKind::Configuration
+            || self.is_answer() && !self.code().is_some_and(|code| of_server(code.code()))
     }
 
     /// Whether what was prepared on the connection is of no more use: tables have changed, or a pooler between has

@@ -82,6 +82,41 @@ async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
     assert!(process.is_running());
 }
 
+/// PostgreSQL refuses the literal when the statement is prepared, with an SQLSTATE that looks like a row's fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own_timeouts() {
+    let world = World::of(TWO).await;
+    world.sql("CREATE TYPE way AS ENUM ('sea')").await;
+    let condition = "asked.status = 'unpaid' AND ";
+    assert!(CLOSE.contains(condition));
+    let by_land = format!("{condition}'land'::way IS NOT NULL AND ");
+    effect(&world, &CLOSE.replace(condition, &by_land));
+    let wire = world.wire().await;
+    let mut process = world.started(|_| {}).await;
+    assert_eq!(process.logged("this effect cannot be used"), 1, "{}", process.log());
+    let wrong = world.orders("wrong", 20, 0).await;
+    wire.publish_all("orders.dlx", "100ms.unshipped", &wrong).await;
+    process.until_logged("orders cannot be closed").await;
+    let good = world.orders("good", 20, 0).await;
+    world.publish("100ms", &good).await;
+    let left = async |prefix: &str| {
+        let left = "SELECT count(*) FROM orders WHERE status = 'unpaid' AND id LIKE";
+        world.number(&format!("{left} '{prefix}-%'")).await
+    };
+    until("the others closed", async || left("good").await, |left| *left == 0).await;
+    world.sql("ALTER TYPE way RENAME VALUE 'sea' TO 'land'").await;
+    until("all closed", async || left("wrong").await, |left| *left == 0).await;
+    world.parked(0).await;
+    assert!(process.is_running());
+
+    // If none is right there is nothing to do, and another start does not help.
+    world.sql("ALTER TYPE way RENAME VALUE 'land' TO 'sea'").await;
+    let settings = "[effects.ship]\nsql = \"ship.sql\"\n[effects.close]\nsql = \"ship.sql\"\n";
+    std::fs::write(world.dir.path().join("overdue.toml"), settings).unwrap();
+    let run = world.overdue(&["run"]);
+    assert_eq!(run.code, Some(78), "{run}");
+}
+
 /// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {

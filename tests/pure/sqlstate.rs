@@ -37,6 +37,11 @@ const TABLE: &[(&str, &str, FailureKind)] = &[
     ("53200", "out_of_memory", FailureKind::Overloaded),
     ("53300", "too_many_connections", FailureKind::Overloaded),
     ("53400", "configuration_limit_exceeded", FailureKind::Overloaded),
+    ("58000", "system_error", FailureKind::Overloaded),
+    ("58030", "io_error", FailureKind::Overloaded),
+    ("58P01", "undefined_file", FailureKind::Overloaded),
+    ("XX001", "data_corrupted", FailureKind::Overloaded),
+    ("XX002", "index_corrupted", FailureKind::Overloaded),
     ("22001", "string_data_right_truncation", FailureKind::Row),
     ("22003", "numeric_value_out_of_range", FailureKind::Row),
     ("22P02", "invalid_text_representation", FailureKind::Row),
@@ -80,7 +85,8 @@ proptest! {
     /// Nothing but what is listed ends a batch unsplit.
     #[test]
     fn a_code_that_nobody_knows_can_be_of_a_row(code in "[0-9A-Z]{5}") {
-        const LISTED: &[&str] = &["08", "28", "42", "3D", "3F", "53", "57", "25", "26", "0A", "40", "55"];
+        const LISTED: &[&str] =
+            &["08", "28", "42", "3D", "3F", "53", "57", "58", "25", "26", "0A", "40", "55", "XX"];
         prop_assume!(!LISTED.contains(&&code[..2]));
         prop_assert_eq!(sorted(&code), FailureKind::Row);
     }
@@ -89,11 +95,14 @@ proptest! {
     fn a_whole_class_means_the_same(rest in "[0-9A-Z]{3}") {
         prop_assert_eq!(sorted(&format!("08{rest}")), FailureKind::Unavailable);
         prop_assert_eq!(sorted(&format!("53{rest}")), FailureKind::Overloaded);
+        prop_assert_eq!(sorted(&format!("58{rest}")), FailureKind::Overloaded);
         prop_assert_eq!(sorted(&format!("22{rest}")), FailureKind::Row);
         prop_assert_eq!(sorted(&format!("23{rest}")), FailureKind::Row);
         prop_assert_eq!(sorted(&format!("28{rest}")), FailureKind::Configuration);
         prop_assert_eq!(sorted(&format!("42{rest}")), FailureKind::Configuration);
-        prop_assert_eq!(sorted(&format!("XX{rest}")), FailureKind::Row);
+        if !["001", "002"].contains(&rest.as_str()) {
+            prop_assert_eq!(sorted(&format!("XX{rest}")), FailureKind::Row);
+        }
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     administration::{ChangeEvent, Management, ManagementError, TopologyChange},
-    cli::{exit::Failure, setup::Services},
+    cli::{
+        exit::{self, Failure},
+        setup::Services,
+    },
     config::{PublishScheduled, Settings},
     messaging::{BrokerAddress, Link, passive},
     permissions::{Need, Object, Right, broker_rights},
@@ -82,8 +85,14 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
     }
     let refused = wrong.len() == effects.len();
     for (effect, error) in wrong {
-        if refused || error.kind() != FailureKind::Configuration {
-            return Err(error.into());
+        let is_its_own = error.is_of_statement();
+        if refused || !is_its_own {
+            // What looks like a row's fault, or like an outage, is of no row here, and is not over when it starts again.
+            let is_lasting =
+                is_its_own && matches!(error.kind(), FailureKind::Row | FailureKind::Unavailable);
+            let failure = Failure::from(error);
+            let code = if is_lasting { exit::CONFIGURATION } else { failure.code };
+            return Err(Failure { code, ..failure });
         }
         telemetry::effect_unusable(effect, &error_chain(&error));
     }
