@@ -103,7 +103,9 @@ pub(super) fn write_example(world: &World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_any_type_are_found_by_their_index() {
-    for (key, made) in [("bigint", "n"), ("uuid", "md5(n::text)::uuid"), ("text", "'o-' || n")] {
+    for (key, made) in
+        [("bigint", "n"), ("integer", "n"), ("uuid", "md5(n::text)::uuid"), ("text", "'o-' || n")]
+    {
         let (world, effect) = shop(key).await;
         world
             .sql(&format!(
@@ -128,6 +130,22 @@ async fn keys_of_any_type_are_found_by_their_index() {
         let overdue_sql = effect.overdue_sql.as_deref().unwrap();
         let found = plan(overdue_sql, "(500, 0, '-infinity', '')").await;
         assert!(found.contains("using purchase_waiting"), "{key}\n{found}");
+
+        // No deadline is before the beginning.
+        world
+            .sql(
+                "UPDATE purchase SET pay_until = '-infinity'
+                 WHERE pay_until = (SELECT min(pay_until) FROM purchase)",
+            )
+            .await;
+        let client = world.store.client().await.unwrap();
+        client.batch_execute(&format!("PREPARE page AS {overdue_sql}")).await.unwrap();
+        let page = client.query("EXECUTE page (500, 0, '-infinity', '')", &[]).await.unwrap();
+        client.batch_execute("DEALLOCATE page").await.unwrap();
+        let first = world
+            .rows("SELECT purchase_no::text FROM purchase WHERE pay_until = '-infinity'")
+            .await;
+        assert_eq!(page[0].get::<_, &str>(0), first[0].get::<_, &str>(0), "{key}");
 
         // Some of them, one that is unknown, and one that comes twice.
         let ids =

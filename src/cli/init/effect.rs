@@ -130,6 +130,11 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
         let Self { table, key: PrimaryKey { column: key, kind }, state, deadline, .. } = self;
         let (table, key, deadline) = (&table.sql, &key.0, &deadline.0);
         let (state, from) = (&state.column.0, literal(&state.from));
+        // Beside NULL in its place, a row whose deadline is '-infinity' would not be behind the beginning.
+        let after = self.key.least().map_or_else(
+            || format!("$4::{kind}"),
+            |least| format!("coalesce(nullif($4, '')::{kind}, '{least}')"),
+        );
         let index = self.index();
         format!(
             "\
@@ -140,7 +145,7 @@ WHERE (SELECT count(*) FROM asked) < pg_catalog.cardinality($1)
 SELECT it.{key}::text AS order_id, it.{deadline} AS due_at FROM {table} AS it
 WHERE it.{state} = {from}
   AND it.{deadline} <= now() - $2::bigint::float8 * interval '1 millisecond'
-  AND (it.{deadline}, it.{key}) > ($3, nullif($4, '')::{kind})
+  AND (it.{deadline}, it.{key}) > ($3, {after})
 ORDER BY it.{deadline}, it.{key} LIMIT $1
 "
         )

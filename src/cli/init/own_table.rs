@@ -61,6 +61,18 @@ pub(super) struct PrimaryKey {
     pub(super) kind: &'static str,
 }
 
+impl PrimaryKey {
+    /// The least value of its type; none where that is the empty text.
+    pub(super) fn least(&self) -> Option<&'static str> {
+        match self.kind {
+            "bigint" => Some("-9223372036854775808"),
+            "integer" => Some("-2147483648"),
+            "uuid" => Some("00000000-0000-0000-0000-000000000000"),
+            _ => None,
+        }
+    }
+}
+
 impl FromStr for PrimaryKey {
     type Err = String;
 
