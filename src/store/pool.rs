@@ -141,6 +141,9 @@ pub(super) enum End {
     Rollback,
 }
 
+/// A commit would check what was deferred. As a batch of its own: if it fails, the ROLLBACK behind it is executed all the same.
+const CHECK_DEFERRED: &str = "SET CONSTRAINTS ALL IMMEDIATE";
+
 impl End {
     pub(super) const fn sql(self) -> &'static str {
         match self {
@@ -358,16 +361,20 @@ impl Store {
                 }
                 let beginning =
                     async { if is_undone { Ok(()) } else { client.batch_execute(&before).await } };
-                let (begun, guarded, rows, ended) = tokio::join!(
+                let checking = async {
+                    if is_undone { client.batch_execute(CHECK_DEFERRED).await } else { Ok(()) }
+                };
+                let (begun, guarded, rows, checked, ended) = tokio::join!(
                     biased;
                     beginning,
                     guarded,
                     async { client.query(&statement, parameters).await },
+                    checking,
                     client.batch_execute(after),
                 );
                 // What comes behind a failure fails for no other reason.
                 guarded?;
-                begun.and(rows).and_then(|rows| ended.map(|()| rows))
+                begun.and(rows).and_then(|rows| checked.and(ended).map(|()| rows))
             }
         };
         Ok((self.named(name, rows)?, sent..Instant::now()))

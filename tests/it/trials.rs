@@ -70,6 +70,32 @@ async fn what_fails_without_orders_is_no_fault_of_an_order() {
     assert!(reason.ends_with("maintenance"), "{reason}");
 }
 
+/// What a commit would check, and refuse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_at_the_commit_fails_in_a_trial() {
+    let world = World::new().await;
+    world.orders("o", 2, -5_000).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too late'; END $$;
+             CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+             WHEN (NEW.id = 'o-0') EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let run = world.overdue(&["effect", "check", "close"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    for text in ["2 orders, rolled back: 1 closed, 1 failed", "and not order o-0: SQLSTATE P0001: "]
+    {
+        assert!(run.stdout.contains(text), "{text}\n{run}");
+    }
+    let reason = reason(&world).await;
+    assert!(reason.starts_with("order o-0 cannot be closed: SQLSTATE P0001: "), "{reason}");
+    assert_eq!(world.closed().await, 0);
+    // Each trial was rolled back behind the failure as well: no transaction has a lock on the table.
+    world.sql("DROP FUNCTION refuse CASCADE").await;
+    assert_eq!(obstacle(&world).await, None);
+}
+
 /// Nothing is closed with it at all: then nobody can say that others could be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_that_fails_for_each_order_fails() {
