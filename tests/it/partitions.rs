@@ -104,6 +104,25 @@ async fn an_order_is_found_in_any_partition() {
     assert_eq!(world.number(once).await, 606);
 }
 
+/// In either look: 1 is due today, 5001 was due days ago.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_state_a_trigger_keeps_gives_nothing_back() {
+    let (world, effect) = filled().await;
+    world
+        .sql(
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$;
+             CREATE TRIGGER keep BEFORE UPDATE ON purchase FOR EACH ROW EXECUTE FUNCTION keep()",
+        )
+        .await;
+    let ids = ["1", "5001"].map(|id| OrderId::parse(id).unwrap());
+    let outcomes = world.store.run_effect(&effect, &ids, ClosingPath::Sweep).await.unwrap();
+    assert!(outcomes.iter().all(Outcome::is_guarded), "{outcomes:?}");
+    let written =
+        "SELECT (SELECT sum(on_hand)::bigint FROM article) + (SELECT count(*) FROM closures)
+                          + (SELECT count(*) FROM outbox)";
+    assert_eq!(world.number(written).await, 0);
+}
+
 /// What a worker sweeps, from the oldest day on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sweep_goes_through_the_days() {
