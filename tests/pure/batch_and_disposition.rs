@@ -33,6 +33,7 @@ fn route(holds: Duration) -> Route {
 }
 
 /// The broker delays each message for as long as it is to wait.
+#[allow(clippy::unnecessary_wraps, reason = "it stands for what may find nothing")]
 fn exactly(wait: Duration) -> Option<Route> {
     Some(route(wait))
 }
