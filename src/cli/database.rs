@@ -61,7 +61,10 @@ impl Database {
         };
         let (mut dropped, others): (Vec<_>, Vec<_>) =
             callers.into_iter().partition(|caller| caller.is_ours);
-        refuse(&others, &settings.topology)?;
+        // One that fails already stops nothing more.
+        let (refused, failing): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|caller| removed.contains(&caller.timeout));
+        refuse(&refused, &settings.topology)?;
         let state_of =
             |it: &ScheduleTrigger| states.iter().find(|state| state.is_scheduled_by(&it.name));
         if trigger {
@@ -72,7 +75,7 @@ impl Database {
             if trigger { "\nand triggers on the table orders, which schedule notices" } else { "" };
         let created = created(search_path, reference_tables)?;
         let file = settings.topology.display();
-        let refused = removed.iter().map(|timeout| {
+        let gone = removed.iter().map(|timeout| {
             format!("\nremoves the timeout `{timeout}`, which {file} does not have: schedule() refuses it then")
         });
         let drops = |it: &ScheduleTrigger| {
@@ -81,8 +84,16 @@ impl Database {
             });
             format!("\ndrops the trigger {} on {}, which would fail{instead}", it.name, it.table)
         };
-        let refused: String = refused.chain(dropped.iter().map(drops)).collect();
-        print(format!("creates what is missing of these\n{created}{triggers}{refused}"))?;
+        let leaves = |it: &ScheduleTrigger| {
+            format!(
+                "\nleaves a trigger that fails, as there is no timeout `{}` any more: {}",
+                it.timeout,
+                it.drop_statement()
+            )
+        };
+        let gone = gone.chain(dropped.iter().map(drops)).chain(failing.iter().map(leaves));
+        let gone: String = gone.collect();
+        print(format!("creates what is missing of these\n{created}{triggers}{gone}"))?;
         confirm.ask(&format!("do this at {}?", store.address()))?;
         store.init(search_path, reference_tables).await?;
         if let Some(topology) = &topology {

@@ -166,6 +166,12 @@ impl DrainWait {
             (self.fewest, self.fell_at) = (waiting, elapsed);
         }
         let still = elapsed.saturating_sub(self.fell_at) >= self.statistics.stuck_after();
+        // Others may come to their end meanwhile.
+        let blocked = blocked.filter(|_| {
+            let is_blocked =
+                |it: &Draining| matches!(it.drains, Drains::Leaving { blocked: Some(_), .. });
+            queues.iter().all(is_blocked)
+        });
         if let Some(gave_up) = self.stuck(&queues, elapsed).or(blocked).filter(|_| still) {
             return Next::GiveUp(gave_up);
         }

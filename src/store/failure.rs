@@ -36,12 +36,12 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     match code {
         "40001" | "40P01" | "55P03" => FailureKind::Contention,
         "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
-        // A table that cannot be read, by whatever order.
-        CANCELLED | "XX001" | "XX002" => FailureKind::Overloaded,
+        // A disk or a table that cannot be read, by whatever order.
+        CANCELLED | "58000" | "58030" | "XX001" | "XX002" => FailureKind::Overloaded,
         _ if code.starts_with("57P0") => FailureKind::Unavailable,
         _ => match code.get(..2).unwrap_or_default() {
             "08" => FailureKind::Unavailable,
-            "53" | "58" => FailureKind::Overloaded,
+            "53" => FailureKind::Overloaded,
             "28" | "42" | "3D" | "3F" => FailureKind::Configuration,
             _ => FailureKind::Row,
         },
@@ -242,7 +242,7 @@ impl StoreError {
     pub(crate) fn is_of_statement(&self) -> bool {
         let of_server = |code: &str| {
             matches!(code, "25006" | "25P03" | "26000")
-                || ["08", "53", "57P0"].iter().any(|class| code.starts_with(class))
+                || ["08", "53", "57P0", "XX"].iter().any(|class| code.starts_with(class))
         };
         self.kind() == FailureKind::Configuration
             || self.is_answer() && !self.code().is_some_and(|code| of_server(code.code()))

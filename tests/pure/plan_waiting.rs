@@ -276,6 +276,20 @@ fn a_level_that_may_be_blocked_at_each_look_ends_it() {
     insta::assert_snapshot!(gave_up, @"queue shop.old stays bound: for 30 s each look has found dead letters in all slots of a level, now of shop.delay.30m, so it may be blocked. `overdue verify` says by what, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost; a later `overdue apply` goes on");
 }
 
+/// What comes out of another level meanwhile is waited for.
+#[test]
+fn a_level_that_may_be_blocked_ends_no_wait_for_others() {
+    let leaving = Drains::Leaving {
+        in_levels: Some(3),
+        within: Some("11s".parse().expect("a TTL")),
+        blocked: Some("shop.delay.10m".to_owned()),
+    };
+    let plan = plan_of([draining("shop.old", Some(0), leaving), when_due(Some(9))]);
+    let mut waiting = waiting_for(None);
+    assert!(matches!(waiting.next(&plan, SECOND), Next::Look(_)));
+    assert!(matches!(waiting.next(&plan, 3 * statistics().stuck_after()), Next::Look(_)));
+}
+
 /// Nothing comes in any more, so all of it is due after the TTL: what is left then no queue takes.
 #[test]
 fn what_does_not_come_out_when_it_is_due_ends_it() {

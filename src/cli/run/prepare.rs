@@ -13,7 +13,7 @@ use crate::{
     permissions::{Need, Object, Right, broker_rights},
     plan::{Plan, Reason, Refusal, Step},
     spans::Spans,
-    store::{FailureKind, Store, orders::Effect, schedule::ScheduleUse},
+    store::{FailureKind, Store, StoreError, orders::Effect, schedule::ScheduleUse},
     telemetry,
     text::error_chain,
     topology::{Timeout, Topology},
@@ -84,19 +84,25 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
         }
     }
     let refused = wrong.len() == effects.len();
+    // What may be over when it starts again goes first: a unit does not restart after what a person has to correct.
+    wrong.sort_by_key(|(_, error)| is_lasting(error));
     for (effect, error) in wrong {
-        let is_its_own = error.is_of_statement();
-        if refused || !is_its_own {
-            // What looks like a row's fault, or like an outage, is of no row here, and is not over when it starts again.
-            let is_lasting =
-                is_its_own && matches!(error.kind(), FailureKind::Row | FailureKind::Unavailable);
+        if refused || !error.is_of_statement() {
+            // It looks like a row's fault, or like an outage, and is of no row here.
+            let code = (is_lasting(&error) && error.kind() != FailureKind::Configuration)
+                .then_some(exit::CONFIGURATION);
             let failure = Failure::from(error);
-            let code = if is_lasting { exit::CONFIGURATION } else { failure.code };
-            return Err(Failure { code, ..failure });
+            return Err(Failure { code: code.unwrap_or(failure.code), ..failure });
         }
         telemetry::effect_unusable(effect, &error_chain(&error));
     }
     Ok(())
+}
+
+/// Whether the next start would end in the same way.
+fn is_lasting(error: &StoreError) -> bool {
+    error.is_of_statement()
+        && !matches!(error.kind(), FailureKind::Contention | FailureKind::Overloaded)
 }
 
 /// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.
