@@ -157,7 +157,7 @@ pub fn decide(
         Some(route) => {
             Disposition::Delay { route, tries: Tries { guarded, ..tries }, is_retry: false }
         }
-        // It is looked now and then whether there is something again.
+        // Until the next look whether there is something again.
         None if has_room && wait <= LONGEST_IN_HAND => {
             Disposition::Hold { wait: wait.min(LOOK_AGAIN) }
         }

@@ -173,8 +173,8 @@ impl Route {
 }
 
 impl Topology {
-    /// Where to publish a notice for `timeout` that is to come out after `delay`: no later than that, because a worker
-    /// of ours holds it until the deadline; with levels, what is shorter than the shortest of them waits that long.
+    /// Where to publish a notice for `timeout` that is to come out after `delay`: no later than that, because the
+    /// worker holds it until the deadline; with levels, what is shorter than the shortest of them waits that long.
     /// Levels and ladders are coarser than a millisecond.
     ///
     /// # Errors
