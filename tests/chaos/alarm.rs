@@ -15,7 +15,7 @@ const EARLY: Wave = Wave::of(6, 100);
 /// Due when the worker has given up publishing the events of the first.
 const LATE: Wave = Wave::of(25, 100);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -49,7 +49,7 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
 const GHOSTS: usize = 300;
 const GOOD: Wave = Wave::of(7, 2_000);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_memory_alarm_stops_only_the_messages_that_need_a_copy() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;

@@ -6,7 +6,7 @@ use crate::{
     support::Services,
 };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_broker_and_database_are_killed() {
     let stage = Stage::on(Services::chaos()).await;
     let load = Load::create(&stage.world, &EIGHT_SECONDS).await;

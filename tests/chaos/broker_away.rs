@@ -9,7 +9,7 @@ use crate::{
 /// Published through the outage, which takes a while to come.
 const IN_THE_OUTAGE: Wave = Wave::of(1, 1_500);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_the_broker_is_killed() {
     survives(async |stage| {
         stage.broker.kill().await;
@@ -18,7 +18,7 @@ async fn orders_are_closed_once_when_the_broker_is_killed() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_the_broker_restarts() {
     survives(async |stage| stage.broker.restart().await).await;
 }

@@ -6,7 +6,7 @@ use crate::{
     support::{Services, WorkerProcess},
 };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_the_database_is_killed() {
     survives(async |stage, worker| {
         stage.database.kill().await;
@@ -20,12 +20,12 @@ async fn orders_are_closed_once_when_the_database_is_killed() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_the_database_restarts() {
     survives(async |stage, _| stage.database.restart().await).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_the_database_is_read_only_for_a_while() {
     survives(async |stage, worker| {
         stage.database.refuse_writes().await;

@@ -51,7 +51,7 @@ async fn until_published(world: &World) {
     until("no event waits", waits, |waits| *waits == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_an_asynchronous_standby_lacks_is_closed_and_announced_again() {
     let pair = Pair::start().await;
     let services = Services { database: pair.primary(), ..Services::main() };
@@ -127,7 +127,7 @@ async fn what_an_asynchronous_standby_lacks_is_closed_and_announced_again() {
 }
 
 /// The pooler leads the worker's idle connection to the new primary, while the transaction with the lock is on the old one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn behind_a_pooler_no_event_is_deleted_for_one_that_the_old_primary_had() {
     let pair = Pair::start().await;
     let services = Services { database: pair.primary(), ..Services::main() };

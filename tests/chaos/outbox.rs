@@ -17,7 +17,7 @@ const CLAIMED: &str = "
     SELECT count(*) FROM outbox WHERE order_id LIKE 'written-%'
        AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 'outbox'::regclass)";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn events_are_published_when_the_broker_is_back() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;

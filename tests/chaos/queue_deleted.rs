@@ -9,7 +9,7 @@ use crate::{
 const BEFORE: Wave = Wave::of(1, 50);
 const AFTER: Wave = Wave::of(2, 50);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_consumes_again_when_its_queue_is_back() {
     let stage = Stage::on(Services::main()).await;
     let world = &stage.world;

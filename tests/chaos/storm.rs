@@ -39,7 +39,7 @@ const SHORT: [Kind; 8] = [
 /// Ordinary work between two strikes.
 const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_short_storm() {
     let seed = seed();
     let storm = Storm {
@@ -59,7 +59,7 @@ async fn a_short_storm() {
     storm.run().await.assert_unharmed();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 #[ignore = "takes minutes: `make chaos`"]
 async fn every_kind_of_fault() {
     let (seed, minutes) = (seed(), number("OVERDUE_STORM_MINUTES").unwrap_or(5));
@@ -85,7 +85,7 @@ async fn every_kind_of_fault() {
 
 /// Three workers lose every connection to the broker or to the database a thousand times: they have as many threads, open files
 /// and as much memory as before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 #[ignore = "takes half an hour: `make chaos RECONNECTS=1000`"]
 async fn a_thousand_reconnects() {
     let seed = seed();

@@ -32,7 +32,7 @@ fn relay_failures(worker: &WorkerProcess) -> usize {
     worker.logged("the relay failed")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn notices_without_a_confirm_hold_up_no_others_and_are_not_published_again_and_again() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -127,7 +127,7 @@ impl<'a> Subscribers<'a> {
 }
 
 /// On a channel that has published nothing for that queue yet, the broker passes on no confirm of any message.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_without_a_confirm_holds_up_no_others_and_goes_out_when_its_queue_answers() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -165,7 +165,7 @@ async fn an_event_without_a_confirm_holds_up_no_others_and_goes_out_when_its_que
 }
 
 /// On a channel that has, the broker goes on until some of them wait, and then stops the connection.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_ceases_to_confirm_holds_up_only_its_events_and_gets_few_copies() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -225,7 +225,7 @@ async fn all_acked(confirms: Vec<PublisherConfirm>) -> bool {
 }
 
 /// So confirm channels can share a connection, if each has few messages on their way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn channels_without_confirms_hold_up_no_other_channel_of_their_connection() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -277,7 +277,7 @@ after = ["100ms"]
 "#;
 
 /// A passive declare says that it is empty; then nothing would be parked as far as anybody on call can see.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
     let stage = Stage::of(Services::chaos_broker(), COPIES).await;
     let world = &stage.world;
@@ -300,7 +300,7 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
 }
 
 /// A passive declare says of a queue which does not answer that nobody consumes from it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_consumed_queue_that_does_not_answer_is_not_removed() {
     let stage = Stage::on(Services::chaos_broker()).await;
     let world = &stage.world;
@@ -317,7 +317,7 @@ async fn a_consumed_queue_that_does_not_answer_is_not_removed() {
 }
 
 /// A confirm that is missing is the fault of its place alone, and what waits for it is not published again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parked_once() {
     let stage = Stage::of(Services::chaos_broker(), COPIES).await;
     let world = &stage.world;
@@ -363,7 +363,7 @@ after = ["100ms"]
 "#;
 
 /// A queue confirms a subscription before it can serve it; a minute later it ends the connection.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_does_not_answer_takes_no_messages_of_others_back() {
     let stage = Stage::of(Services::chaos_broker(), TWO).await;
     let world = &stage.world;

@@ -18,7 +18,7 @@ fn small_batches(command: &mut Command) {
     command.env("OVERDUE_WORKER__BATCH_SIZE", "5").env("OVERDUE_WORKER__IN_FLIGHT", "2");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_once_when_workers_are_killed() {
     let seed = rand::random::<u64>();
     // Shown where the test fails: with it the same workers die at the same counts.

@@ -16,7 +16,7 @@ async fn queues(world: &World) -> Vec<String> {
     observed(world).await.queues.into_keys().collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_do() {
     let world = World::empty().await;
     insta::assert_snapshot!("apply_first", world.shown(&world.overdue(&["apply", "--yes"])));
@@ -29,7 +29,7 @@ async fn applying_prints_the_plan_and_the_second_time_that_there_is_nothing_to_d
 }
 
 /// A worker only adds: it names what differs and the commands; `apply` makes the second generation.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     let _worker = world.started(|_| {}).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_applies_at_once_both_succeed() {
     let world = World::empty().await;
     let (one, two) = std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ async fn two_applies_at_once_both_succeed() {
     assert!(third.stdout.trim().ends_with("\nno change: the broker has this topology"), "{third}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
     let world = World::empty().await;
     let [url, management] = world.broker_user("management", Some(["^$", ".*", ".*"])).await;
@@ -101,7 +101,7 @@ async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
 }
 
 /// What the refusal leaves behind is the beginning of the plan, which loses nothing; with the permission it goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_on_later() {
     let world = World::empty().await;
     let exchanges = r"^orders\.(in|dlx|park|owned|events|apply\.lock)$";
@@ -124,7 +124,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
 }
 
 /// Another worker may have declared everything: then the same user needs no permission to configure.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
     let world = World::new().await;
     let write = r"^orders\.(again|park|events)$";
@@ -146,7 +146,7 @@ async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
 }
 
 /// The users of docs/services.md.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_documented_users_can_apply_and_run() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -177,7 +177,7 @@ async fn the_documented_users_can_apply_and_run() {
 }
 
 /// A pipeline gives it a time; what it said until then tells how far it was.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -199,7 +199,7 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn waiting_options_that_make_no_sense_together_are_refused() {
     let world = World::empty().await;
     let refused = world.overdue(&["apply", "--within", "1m"]);
@@ -219,7 +219,7 @@ fn at_a_terminal(world: &World, command: &str, answer: &str) -> Run {
     finish(script, Some(answer.as_bytes()))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
     let world = World::empty().await;
     for answer in ["n\n", "\n", "nope\n"] {
@@ -239,7 +239,7 @@ async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
 }
 
 /// Also what only adds, and what was saved and looked at.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
     let world = World::empty().await;
     assert_eq!(world.overdue(&["plan", "--save", "plan.json"]).code, Some(0));
@@ -253,7 +253,7 @@ async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
     assert_eq!((applied.code, &applied.json()["applied"]), (Some(0), &31.into()), "{applied}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_name_to_discard_that_is_nowhere_is_noted() {
     let world = World::new().await;
     for command in ["plan", "apply"] {
@@ -268,7 +268,7 @@ async fn a_name_to_discard_that_is_nowhere_is_noted() {
 }
 
 /// A file that somebody has changed gives no orders.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_step_that_was_added_to_a_saved_plan_is_refused() {
     let world = World::new().await;
     let wire = world.wire().await;

@@ -18,7 +18,7 @@ fn replaced(url: &str, from: &str, to: &str) -> String {
     url.replace(from, to)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_wrong_password() {
     let world = world_with_tables().await;
     let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
@@ -34,7 +34,7 @@ async fn a_wrong_password() {
     assert_eq!((started.code, started.stderr), (Some(77), published.stderr));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_virtual_host_that_does_not_exist() {
     let world = world_with_tables().await;
     let nowhere = world.services.broker_url("nowhere", None);
@@ -45,7 +45,7 @@ async fn a_virtual_host_that_does_not_exist() {
     assert_eq!((started.code, started.stderr), (Some(78), published.stderr));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_without_access_to_the_virtual_host() {
     let world = world_with_tables().await;
     let [url, management] = world.broker_user("management", None).await;
@@ -60,7 +60,7 @@ async fn a_user_without_access_to_the_virtual_host() {
 }
 
 /// The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_virtual_host_that_only_amqp_opens() {
     let world = world_with_tables().await;
     let [_, management] = world.broker_user("management", None).await;
@@ -76,7 +76,7 @@ async fn a_virtual_host_that_only_amqp_opens() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_without_the_management_tag() {
     let world = world_with_tables().await;
     let [url, management] = world.broker_user("", Some([".*"; 3])).await;
@@ -89,7 +89,7 @@ async fn a_user_without_the_management_tag() {
 }
 
 /// A publisher that may write to the entry exchange only, as docs/services.md has it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
     let world = World::new().await;
     let [url, management] = world.broker_user("", Some(["^$", r"^orders\.in$", "^$"])).await;
@@ -103,7 +103,7 @@ async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
     assert_eq!(wire.take_many("orders.unpaid", 1).await[0].text(), r#"{"order_id":"4711"}"#);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_that_may_not_write() {
     let world = World::new().await;
     let [url, _] = world.broker_user("", Some([r"^$"; 3])).await;
@@ -112,13 +112,13 @@ async fn a_publisher_that_may_not_write() {
     insta::assert_snapshot!(world.shown(&published));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn publishing_without_a_topology_on_the_broker() {
     let world = World::empty().await;
     insta::assert_snapshot!(world.shown(&world.overdue(&["publish", "4711"])));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nobody_listens() {
     let world = world_with_tables().await;
     let nowhere = [
@@ -133,7 +133,7 @@ async fn nobody_listens() {
 }
 
 /// The worker needs AMQP as well: that only the management API answers is not enough.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_host_name_that_does_not_exist() {
     let world = world_with_tables().await;
     let nowhere = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
@@ -142,7 +142,7 @@ async fn a_host_name_that_does_not_exist() {
     assert!(published.stderr.contains("no-such-host.invalid"), "{published}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn somebody_listens_and_never_answers() {
     let world = world_with_tables().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -170,7 +170,7 @@ async fn somebody_listens_and_never_answers() {
 }
 
 /// The two ports confused, which everybody does once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn somebody_else_listens() {
     let world = world_with_tables().await;
     let (amqp, management) = (&world.services.broker, &world.services.management);

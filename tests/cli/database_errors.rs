@@ -11,7 +11,7 @@ async fn start(world: &World, environment: &[(&str, &str)]) -> Run {
     started
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_wrong_password() {
     let world = World::empty().await;
     let url = world.database_user().await.replace(":secret@", ":wrong@");
@@ -22,7 +22,7 @@ async fn a_wrong_password() {
     assert_eq!((init.code, init.stderr), (Some(77), started.stderr));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_that_does_not_exist() {
     let world = World::empty().await;
     let mut url = world.services.database.clone();
@@ -31,7 +31,7 @@ async fn a_database_that_does_not_exist() {
     insta::assert_snapshot!(world.shown(&started));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_without_an_encoding() {
     let world = World::empty().await;
     let name = format!("{}_bytes", world.schema);
@@ -45,14 +45,14 @@ async fn a_database_without_an_encoding() {
     assert!(started.stderr.contains("has the encoding SQL_ASCII"), "{started}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nobody_listens() {
     let world = World::empty().await;
     let nowhere = [("OVERDUE_DATABASE__URL", "postgres://overdue@127.0.0.1:1/overdue")];
     insta::assert_snapshot!(world.shown(&start(&world, &nowhere).await));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn somebody_listens_and_never_answers() {
     let world = World::empty().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -62,7 +62,7 @@ async fn somebody_listens_and_never_answers() {
     assert!(started.stderr.contains("no connection to PostgreSQL at 127.0.0.1:"), "{started}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn missing_tables_and_the_command_that_creates_them() {
     let world = World::empty().await;
     let started = start(&world, &[]).await;
@@ -86,7 +86,7 @@ async fn missing_tables_and_the_command_that_creates_them() {
 }
 
 /// A table of the user, with a name of ours: nothing about it changes, not even its comment.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_name_that_is_taken_is_left_alone() {
     let world = World::empty().await;
     world
@@ -106,7 +106,7 @@ async fn a_name_that_is_taken_is_left_alone() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn order_tables_of_another_shape() {
     let world = World::empty().await;
     world.store.init(&world.schema, false).await.unwrap();
@@ -120,7 +120,7 @@ async fn order_tables_of_another_shape() {
     insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_table_whose_id_is_a_number() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -138,7 +138,7 @@ async fn an_order_table_whose_id_is_a_number() {
 }
 
 /// A table that has the name of one of ours.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_outbox_of_another_shape() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -146,7 +146,7 @@ async fn an_outbox_of_another_shape() {
     insta::assert_snapshot!(world.shown(&start(&world, &[]).await));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_who_may_not_change_the_tables() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_user_who_may_not_change_the_tables() {
     insta::assert_snapshot!(world.shown(&started));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_user_who_may_do_what_is_documented_closes_orders() {
     let world = World::new().await;
     let url = world.database_user().await;
@@ -178,7 +178,7 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_search_path_that_is_no_list_of_schemas() {
     let world = World::empty().await;
     let wrong = [("OVERDUE_DATABASE__SEARCH_PATH", "Shop; DROP SCHEMA public")];
@@ -209,13 +209,13 @@ async fn start_on_tables(tables: &str, sql: &str) -> String {
     world.shown(&started)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_with_other_parameters() {
     let sql = EFFECT.replace("$1::text[]", "$1::bigint[]").replace("id =", "id::bigint =");
     insta::assert_snapshot!(start_with_effect(&sql).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_with_other_columns() {
     let wrong_type = EFFECT.replace("due_at,", "due_at::date AS due_at,");
     insta::assert_snapshot!("effect_column_type", start_with_effect(&wrong_type).await);
@@ -223,13 +223,13 @@ async fn an_effect_with_other_columns() {
     insta::assert_snapshot!("effect_column_missing", start_with_effect(&missing).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_that_is_no_sql() {
     insta::assert_snapshot!(start_with_effect("CLOSE ALL ORDERS").await);
 }
 
 /// Tables of another shape, with the mistakes of a first try, one after the other: each says what to write.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_on_keys_that_are_numbers() {
     const TABLE: &str =
         "CREATE TABLE purchase (no bigint PRIMARY KEY, due_at timestamptz NOT NULL)";
@@ -287,7 +287,7 @@ WHERE no = ANY ($1::text[]::bigint[]) AND $2::text <> ''";
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
     let world = World::empty().await;
     let file = "[effects.close]\nsql = \"elsewhere.sql\"\n";
@@ -299,7 +299,7 @@ async fn an_effect_whose_file_is_missing_or_that_nobody_defined() {
     insta::assert_snapshot!("effect_undefined", world.shown(&start(&world, &[]).await));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_of_ones_own_runs() {
     let world = World::new().await;
     // Somebody else's tables have other states.

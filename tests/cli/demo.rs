@@ -11,7 +11,7 @@ never,2017-10-02T10:56:00Z,
 late,2017-10-02T10:56:00Z,2017-10-02T11:56:00Z
 ";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_tells_what_became_of_the_orders_what_holds_and_how_fast_it_was() {
     let world = World::new().await;
     let run = world.overdue(&["demo", "--orders", "40", "--after", "500ms", "--keep"]);
@@ -34,7 +34,7 @@ async fn it_tells_what_became_of_the_orders_what_holds_and_how_fast_it_was() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn real_orders_are_played_faster() {
     let world = World::new().await;
     std::fs::write(world.dir.path().join("orders.csv"), REAL).unwrap();
@@ -49,7 +49,7 @@ async fn real_orders_are_played_faster() {
     assert!(invariants.len() == 11 && invariants.iter().all(|it| it["broken"] == 0), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_that_are_closed_twice_are_found() {
     let world = World::new().await;
     world

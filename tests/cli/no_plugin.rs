@@ -25,7 +25,7 @@ async fn world() -> World {
 }
 
 /// Whoever declares or publishes says the same, and what to do instead.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_command_refuses_and_nothing_is_changed() {
     let world = world().await;
     let before = world.management().observe().await.unwrap().objects;
@@ -57,7 +57,7 @@ async fn every_command_refuses_and_nothing_is_changed() {
 }
 
 /// Those that look at what is there go on, and name the command that says it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn commands_that_look_say_what_is_missing() {
     let world = world().await;
     let run = world.overdue(&["parked", "list"]);

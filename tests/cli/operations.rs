@@ -252,7 +252,7 @@ fn block(heading: &str, language: &str, words: &str) -> String {
 }
 
 /// The commands of the page leave nothing of a topology and of the tables behind, and everything else as it was.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_the_page_says_removes_everything() {
     let world = World::new().await;
     let wire = world.wire().await;

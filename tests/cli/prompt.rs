@@ -5,7 +5,7 @@ use crate::support::{World, samples::HALF_HOUR};
 /// What a terminal makes the end of input of, at the beginning of a line.
 const CTRL_D: &str = "\u{4}";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nothing_but_yes_changes_anything() {
     let world = World::empty().await;
     let tables =
@@ -22,7 +22,7 @@ async fn nothing_but_yes_changes_anything() {
     insta::assert_snapshot!(world.shown(&world.overdue_at_terminal(&["database", "init"], "n\n")));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn yes_goes_ahead() {
     for keys in ["y\n", "Y\n", "yes\n"] {
         let world = World::empty().await;
@@ -33,7 +33,7 @@ async fn yes_goes_ahead() {
 }
 
 /// The end of a timeout is a change, too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_that_the_file_no_longer_has_is_known_until_the_answer_is_yes() {
     let world = World::new().await;
     world

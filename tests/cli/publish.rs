@@ -14,7 +14,7 @@ async fn messages(world: &World) -> u32 {
     count
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn one_order_goes_to_the_level_that_was_asked_for() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -64,7 +64,7 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_unknown_level_category_or_timeout_is_refused_before_anything_is_sent() {
     let world = World::new().await;
     let cases: [(&str, &[&str]); 4] = [
@@ -85,7 +85,7 @@ async fn an_unknown_level_category_or_timeout_is_refused_before_anything_is_sent
     assert_eq!(messages(&world).await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_orders_from_standard_input_each_go_their_way() {
     let world = World::new().await;
     let mut input = String::new();
@@ -135,7 +135,7 @@ after = ["1s"]
 "#;
 
 /// From the command line, and as lines that name their delay in each way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn any_delay_goes_up_the_ladder_where_it_begins() {
     let world = World::of(LADDER).await;
     let wire = world.wire().await;
@@ -173,7 +173,7 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
     world.parked(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_delay_that_cannot_be_is_named_with_its_line_and_nothing_is_sent() {
     let world = World::of(LADDER).await;
     let cases: [(&str, &[&str]); 5] = [
@@ -207,7 +207,7 @@ async fn a_delay_that_cannot_be_is_named_with_its_line_and_nothing_is_sent() {
 }
 
 /// One place in the middle of the path is enough to lose it: the message would be parked half-way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_path_with_a_queue_that_nothing_leads_to_is_refused_before_anything_is_sent() {
     let world = World::of(LADDER).await;
     let key = "*.*.7.#";
@@ -223,14 +223,14 @@ async fn a_path_with_a_queue_that_nothing_leads_to_is_refused_before_anything_is
     assert_eq!(messages(&world).await, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nothing_on_standard_input_is_nothing_to_do() {
     let world = World::new().await;
     let run = world.overdue_with_input(&["publish"], "\n\n");
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "published 0, all confirmed\n"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn bad_lines_are_named_by_number_and_nothing_is_sent() {
     let world = World::new().await;
     let input = [
@@ -250,7 +250,7 @@ async fn bad_lines_are_named_by_number_and_nothing_is_sent() {
     assert_eq!(messages(&world).await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_bad_lines_are_counted_and_the_first_are_shown() {
     let world = World::empty().await;
     let run = world.overdue_with_input(&["publish"], &"nonsense\n".repeat(500));
@@ -262,7 +262,7 @@ async fn many_bad_lines_are_counted_and_the_first_are_shown() {
     assert_eq!(run.stderr.matches("  line ").count(), 20, "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_line_that_is_no_utf8_is_named() {
     let world = World::empty().await;
     let mut command = world.command(&["publish"]);
@@ -274,7 +274,7 @@ async fn a_line_that_is_no_utf8_is_named() {
 }
 
 /// Where the queue behind the level is full, the command says how many were not taken.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_the_broker_refuses_is_counted_and_the_command_fails() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -336,14 +336,14 @@ async fn peak_kib(world: &World, lines: usize) -> u64 {
 }
 
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_lines_take_no_more_memory_than_few() {
     let world = World::empty().await;
     let (few, many) = (peak_kib(&world, 1_000).await, peak_kib(&world, 100_000).await);
     assert!(many < few + 8 * 1024, "{few} KiB for 1,000 lines, {many} KiB for 100,000");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_line_without_end_is_named_and_the_others_are_looked_at() {
     let world = World::empty().await;
     let input = format!("{{\"order_id\":\"o-1\"}}\n{}\nbad\n", "x".repeat(1_000_000));
@@ -354,7 +354,7 @@ async fn a_line_without_end_is_named_and_the_others_are_looked_at() {
 }
 
 /// The file is ahead of the broker: what is published there would be confirmed, and parked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_level_that_the_broker_does_not_have_is_refused_before_anything_is_sent() {
     let world = World::new().await;
     let file = world.topology_file();

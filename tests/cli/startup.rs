@@ -2,7 +2,7 @@
 
 use crate::support::{World, until};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn run_declares_the_topology_and_closes_what_publish_announced() {
     let world = World::empty().await;
     let init = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
@@ -32,7 +32,7 @@ fn counted(log: &str) -> usize {
 }
 
 /// However many messages are parked at once: a line per batch at warn, and each of them at debug.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn parked_messages_do_not_flood_the_log() {
     const MESSAGES: usize = 300;
     for (filter, single_lines) in [("info", 0), ("debug", MESSAGES)] {
@@ -67,7 +67,7 @@ async fn parked_messages_do_not_flood_the_log() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_log_shows_no_password() {
     let world = World::new().await;
     let mut process = world
@@ -84,7 +84,7 @@ async fn the_log_shows_no_password() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_log_in_json_is_one_object_per_line() {
     let world = World::new().await;
     let mut process = world

@@ -44,7 +44,7 @@ fn what_a_command_prints_is_not_read_or_cannot_be_written() {
 }
 
 /// As in `overdue status --watch | head -1`: without its reader it has no end.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_watched_ends_with_its_reader() {
     let world = World::new().await;
     for form in ["text", "json"] {
@@ -56,7 +56,7 @@ async fn what_is_watched_ends_with_its_reader() {
 }
 
 /// A log that nobody reads does not stop a worker.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_whose_log_nobody_reads() {
     let world = World::new().await;
     let mut command = world.command(&["run"]);

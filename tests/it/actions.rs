@@ -11,7 +11,7 @@ async fn actions(world: &World) -> Vec<String> {
     world.rows(sql).await.iter().map(|row| row.get(0)).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
     let world = furnished().await;
     // Nothing was done.
@@ -34,7 +34,7 @@ async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
     insta::assert_snapshot!(actions(&world).await.join("\n"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
     let world = World::bare(crate::support::Services::main(), TOPOLOGY).await;
     // Before the tables are there nobody expects a record.
@@ -57,7 +57,7 @@ async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
 }
 
 /// The action counts, not its record.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
     let world = World::new().await;
     world.sql("ALTER TABLE actions RENAME TO elsewhere").await;
@@ -82,7 +82,7 @@ async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
 }
 
 /// Whoever may drop and not record it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_right_that_a_record_lacks_is_named() {
     let world = World::new().await;
     world.wire().await.publish_all("orders.park", "1s.unpaid", &ids("o", 1)).await;

@@ -67,7 +67,7 @@ async fn each_is_held_or_returned([before, after]: [&str; 2]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_put_back_while_its_level_goes_is_held_or_returned() {
     join_all([LEVELS, LADDER].map(each_is_held_or_returned)).await;
 }

@@ -34,7 +34,7 @@ async fn mail(server: &WorkerProcess) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", server.log()))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_mail_arrives() {
     let world = World::new().await;
     let (server, port) = mail_server(&world, &[]).await;
@@ -54,7 +54,7 @@ async fn a_mail_arrives() {
 }
 
 /// STARTTLS with a CA of one's own, and a login whose password has characters that URLs escape.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn mail_is_encrypted_and_the_server_is_checked() {
     let (world, ca) = (World::new().await, Ca::new());
     let (server, port) = mail_server(&world, &ca.files("localhost")).await;

@@ -42,7 +42,7 @@ async fn until_told(webhook: &Webhook, condition: &str, state: &str) -> Value {
     webhook.until(&what, |posted| is_it(&posted.json())).await.json()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     let (world, webhook) = (World::new().await, Webhook::new(OK).await);
     settings(&world, &webhook, QUICK);
@@ -75,7 +75,7 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
 }
 
 /// 500 a few times, then 200: one line in the log, and orders are closed meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_webhook_that_answers_500_is_reported_once_and_tried_again() {
     let world = World::new().await;
     let webhook = Webhook::new(Answer::Status(500, "out of order")).await;
@@ -97,7 +97,7 @@ async fn a_webhook_that_answers_500_is_reported_once_and_tried_again() {
 }
 
 /// Orders are closed, a worker that is asked to stop does not wait, and the same message does not come again and again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_webhook_that_never_answers_holds_up_nothing() {
     let (world, webhook) = (World::new().await, Webhook::new(Answer::Never).await);
     settings(&world, &webhook, &format!("on = [\"parked\"]\n{QUICK}"));
@@ -117,7 +117,7 @@ async fn a_webhook_that_never_answers_holds_up_nothing() {
 }
 
 /// A status takes it, however slowly the rest comes; a `Retry-After` is waited for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_webhook_answers_slowly_or_asks_for_a_pause() {
     let (world, webhook) = (World::new().await, Webhook::new(Answer::Beginning).await);
     settings(&world, &webhook, &format!("on = [\"parked\"]\n{QUICK}"));
@@ -134,7 +134,7 @@ async fn a_webhook_answers_slowly_or_asks_for_a_pause() {
 }
 
 /// The other side may have taken it: it does not get the same one again after 2 s.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_sent_and_not_answered_is_not_sent_again_soon() {
     let (world, webhook) = (World::new().await, Webhook::new(Answer::Closed).await);
     let more = format!("on = [\"parked\"]\nanswer_contains = \"fine\"\n{QUICK}");
@@ -163,7 +163,7 @@ pub(super) fn alerts(run: &Run) -> Vec<String> {
 }
 
 /// What the other side answers, for each of them; none of it shows the URL.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn doctor_sends_a_test_message_for_each_alert() {
     let world = World::new().await;
     let ok = Webhook::new(OK).await;
@@ -196,7 +196,7 @@ async fn doctor_sends_a_test_message_for_each_alert() {
 }
 
 /// Many servers quote the path that they do not know, and some the whole request.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
     let world = World::new().await;
     let webhook = Webhook::new(Answer::Echo(404)).await;
@@ -236,7 +236,7 @@ async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
 }
 
 /// The certificate of a webhook is checked, with the CA that `ca_file` names.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_webhook_over_https_is_checked() {
     let (world, ca, webhook) = (World::new().await, Ca::new(), Webhook::new(OK).await);
     let service = webhook.address.to_string();

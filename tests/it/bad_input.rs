@@ -28,7 +28,7 @@ fn array(values: Vec<AMQPValue>) -> AMQPValue {
 }
 
 /// The messages are in the queue before the worker is there, so that they come in one batch.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is_closed() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -79,7 +79,7 @@ async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is
     assert_eq!((counts.closed, counts.retried), (30, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -94,7 +94,7 @@ async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
     assert_eq!(worker.stop().await.parked, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -124,7 +124,7 @@ async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
     assert_eq!(worker.stop().await.retried, 30);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_attempt_that_could_be_ours_only_makes_the_parking_lot_come_sooner() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -159,7 +159,7 @@ fn forged_death(queue: &str) -> AMQPValue {
 }
 
 /// More of them than a level has slots for messages that it cannot get rid of.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -200,7 +200,7 @@ async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
 }
 
 /// `CC` and `BCC` are routing keys to the broker: on a copy they would multiply it at every hop.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn copies_that_the_sender_asked_for_are_not_asked_for_again() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -224,7 +224,7 @@ async fn copies_that_the_sender_asked_for_are_not_asked_for_again() {
     assert_eq!(worker.stop().await.already_final, 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn properties_that_would_change_a_copys_way_are_not_copied() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -248,7 +248,7 @@ async fn properties_that_would_change_a_copys_way_are_not_copied() {
     world.parked(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exchange() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -270,7 +270,7 @@ async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exc
 }
 
 /// Without an alternate exchange behind the levels, as many of these as it has slots would stop a level for good.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn undeliverable_messages_do_not_stop_a_level() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -289,7 +289,7 @@ async fn undeliverable_messages_do_not_stop_a_level() {
 }
 
 /// Ids that mean something to SQL or to a shell are ids like any other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn ids_that_look_like_sql_are_only_ids() {
     let world = World::new().await;
     let ids = [

@@ -39,7 +39,7 @@ pub(super) async fn refuse(world: &World, codes: &[&str]) {
         .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadline_farther_than_any_calendar_holds_up_nobody() {
     let world = World::new().await;
     let orders = due(&world, ORDERS).await;
@@ -56,7 +56,7 @@ async fn a_deadline_farther_than_any_calendar_holds_up_nobody() {
     assert_eq!((counts.retried, counts.parked), (0, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_raises_any_sqlstate_is_parked_with_it_and_the_others_are_closed() {
     const CODES: [&str; 6] = ["OS001", "21000", "38001", "XX000", "42P01", "25P02"];
     let world = World::new().await;
@@ -81,7 +81,7 @@ async fn a_row_that_raises_any_sqlstate_is_parked_with_it_and_the_others_are_clo
 
 /// Codes that are nobody's fault where the connection has them: raised by one row they stop only this one, and for
 /// ever: what stands behind such a trigger may be a server that is unavailable.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_raises_what_looks_like_an_outage_stops_only_itself() {
     const CODES: [&str; 8] =
         ["08006", "57P01", "53100", "25006", "0A000", "26000", "58030", "XX001"];
@@ -109,7 +109,7 @@ async fn refuse_bad(world: &World) {
 }
 
 /// More of them than a page of the sweep holds, each as if the disk were full.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
     let world = World::new().await;
     refuse_bad(&world).await;
@@ -124,7 +124,7 @@ async fn a_page_of_rows_that_all_fail_like_an_outage_does_not_stop_the_sweep() {
 }
 
 /// More of them than two pages: each sweep ends there, says so, and the next one begins behind them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not_forgotten() {
     const WORKS: &str = "the sweep works again";
     let world = World::new().await;
@@ -148,7 +148,7 @@ async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not
 }
 
 /// The rows of the oldest page end each session that would close them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_comes_behind_a_page_that_ends_its_connection_is_closed_by_the_sweep() {
     let world = World::new().await;
     world
@@ -170,7 +170,7 @@ async fn what_comes_behind_a_page_that_ends_its_connection_is_closed_by_the_swee
 
 /// As if the disk were full, for everything that is in hand, and for more than a channel has in hand. Nothing but another order
 /// shows that it is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
     let world = World::new().await;
     refuse_bad(&world).await;
@@ -195,7 +195,7 @@ async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
 }
 
 /// It fails when the transaction commits, after the statement has given its rows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_fails_only_at_commit_stands_alone() {
     let world = World::new().await;
     world
@@ -215,7 +215,7 @@ async fn a_row_that_fails_only_at_commit_stands_alone() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_closes_all_but_the_row_that_raises_an_sqlstate_of_its_own() {
     let world = World::new().await;
     refuse(&world, &["OS001"]).await;
@@ -229,7 +229,7 @@ async fn the_sweep_closes_all_but_the_row_that_raises_an_sqlstate_of_its_own() {
 
 /// A trigger that is broken for every order is not the orders' fault: once that is clear, nothing burns a retry, and
 /// all are closed when somebody has repaired it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_fails_for_every_order_burns_no_retry_and_parks_nothing() {
     // So that the first few, of which nobody knows yet, have not used up their retries.
     let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
@@ -261,7 +261,7 @@ fn unlike(from: &str, to: &str) -> Effect {
     Effect { sql: sql.replacen(from, to, 1), sql_file, ..Effect::close() }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_answer_outside_the_contract_concerns_its_order_only() {
     let outcome = "CASE WHEN status <> 'unpaid' THEN";
     let guarded =
@@ -304,7 +304,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
 }
 
 /// Nobody knows which order such a row is about: all without a row of their own are told so.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_without_an_order_id_concerns_the_orders_without_a_row() {
     let world = World::new().await;
     due(&world, 60).await;
@@ -320,7 +320,7 @@ async fn a_row_without_an_order_id_concerns_the_orders_without_a_row() {
 }
 
 /// 500 rows are a page of the sweep.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn ids_that_cannot_be_taken_do_not_hide_the_orders_behind_them() {
     let page = "SELECT id AS order_id, due_at FROM (
         SELECT id, due_at FROM orders WHERE status = 'unpaid'
@@ -341,7 +341,7 @@ async fn ids_that_cannot_be_taken_do_not_hide_the_orders_behind_them() {
 }
 
 /// The statements and rows that a sweep reads grow with the orders, not with their square.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_that_cannot_be_closed_are_passed_over_page_by_page() {
     const BAD: usize = 2_000;
     const GOOD: usize = 1_000;

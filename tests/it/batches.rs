@@ -15,7 +15,7 @@ async fn break_stock(world: &World, id: &str) {
         .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_breaks_a_check_is_retried_and_parked_and_the_others_are_closed() {
     let world = World::new().await;
     let orders = world.orders("o", 40, 0).await;
@@ -37,7 +37,7 @@ async fn a_row_that_breaks_a_check_is_retried_and_parked_and_the_others_are_clos
 }
 
 /// What an order service's own trigger refuses is that row's fault as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_closed() {
     let world = World::new().await;
     let orders = world.orders("o", 40, 0).await;
@@ -62,7 +62,7 @@ async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_c
 }
 
 /// The reason travels in a header, and a header has to fit into one frame.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_is_refused_with_a_long_story_is_parked_with_the_beginning_of_it() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 0).await;
@@ -84,7 +84,7 @@ async fn a_row_that_is_refused_with_a_long_story_is_parked_with_the_beginning_of
     assert_eq!(worker.stop().await.parked, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_rows_that_fail_leave_the_others_alone() {
     let world = World::new().await;
     let orders = world.orders("o", 60, 0).await;
@@ -104,7 +104,7 @@ async fn many_rows_that_fail_leave_the_others_alone() {
     assert_eq!((counts.closed, counts.retried, counts.parked), (48, 36, 12));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     let world = World::new().await;
     let orders = world.orders("o", 16, 0).await;
@@ -136,7 +136,7 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     assert_eq!((counts.retried, counts.parked), (0, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_payment_that_holds_its_row_for_long_and_gives_up_leaves_the_order_to_be_closed() {
     let world = World::new().await;
     let orders = world.orders("o", 8, 0).await;
@@ -154,7 +154,7 @@ async fn a_payment_that_holds_its_row_for_long_and_gives_up_leaves_the_order_to_
 }
 
 /// Tables that vanish in mid-run are a person's business: no retry is burned and nothing is parked meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 0).await;
@@ -175,7 +175,7 @@ async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
 }
 
 /// Batches are settled as they are done: one that takes long takes one place of `in_flight`, not all of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_batch_that_takes_long_holds_up_no_other_batch() {
     let world = World::new().await;
     let orders = world.orders("o", 40, 0).await;

@@ -18,7 +18,7 @@ pub(super) const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
     hashtextextended('burst close', 'closures'::regclass::oid::bigint))";
 
 /// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     let world = World::clocked().await;
     world.sql(COUNTED).await;
@@ -43,7 +43,7 @@ async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     lock.rollback().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_goes_on_with_a_burst_is_waited_for() {
     let world = World::clocked().await;
     world.sql(COUNTED).await;
@@ -77,7 +77,7 @@ async fn a_worker_that_goes_on_with_a_burst_is_waited_for() {
 }
 
 /// Its first message went to another worker.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -101,7 +101,7 @@ async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
 }
 
 /// Each of two effects has a burst, and there are as few connections as can be.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn bursts_leave_connections_to_what_closes() {
     let topology = r#"
 name = "orders"

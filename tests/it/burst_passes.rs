@@ -40,7 +40,7 @@ async fn stalled_run<'a>(
 }
 
 /// No message comes for them, and the sweep does not look.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
     const ENDED: &str = "a burst was closed";
     let world = World::new().await;
@@ -59,7 +59,7 @@ async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
 }
 
 /// Each lap begins with it, and leaves it to its message.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_locked_oldest_order_of_a_burst_makes_no_other_one_wait_for_the_end_of_the_run() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();

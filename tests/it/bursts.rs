@@ -59,7 +59,7 @@ pub(super) async fn by_path(world: &World, path: &str) -> u64 {
 }
 
 /// Most of them have no message at all: it is not that which they wait for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_burst_is_closed_ahead_of_its_messages() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_burst_is_closed_ahead_of_its_messages() {
     assert_eq!(wire.ready("orders.unpaid").await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn few_orders_are_closed_by_their_messages() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -99,7 +99,7 @@ async fn few_orders_are_closed_by_their_messages() {
 }
 
 /// A message whose order was closed ahead of it is acked without a question; the next one about that order is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_was_opened_again_is_closed_again() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -128,7 +128,7 @@ async fn an_order_that_was_opened_again_is_closed_again() {
 }
 
 /// It is passed over, and its message decides what becomes of it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -158,7 +158,7 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
 }
 
 /// Orders that the effect guards are the oldest in the index for as long as that lasts, and more than a pass reads.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn old_orders_that_cannot_be_closed_hide_nothing() {
     let world = World::new().await;
     let guarded = "INSERT INTO orders (id, due_at)
@@ -189,7 +189,7 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
 }
 
 /// Each is closed by its message.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_without_overdue_sql_closes_by_messages() {
     let world = World::new().await;
     let effect = Effect { overdue_sql: None, ..Effect::close() };
@@ -203,7 +203,7 @@ async fn an_effect_without_overdue_sql_closes_by_messages() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn three_workers_share_a_burst() {
     let world = World::new().await;
     let orders = world.orders("o", 6_000, 0).await;
@@ -230,7 +230,7 @@ async fn three_workers_share_a_burst() {
     assert_eq!(wire.ready("orders.unpaid").await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn killed_in_the_middle_of_a_burst() {
     let world = World::new().await;
     let orders = world.orders("o", 12_000, 3_600_000).await;
@@ -255,7 +255,7 @@ async fn killed_in_the_middle_of_a_burst() {
     world.parked(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_database_is_gone_in_the_middle_of_a_burst() {
     let world = World::new().await;
     let database = Proxy::to(&world.services.database_socket()).await;

@@ -39,7 +39,7 @@ fn ladder() -> String {
 }
 
 /// A ladder of many queues is taken out of use while one message waits in it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_drains_is_asked_over_one_channel() {
     let world = World::applied(&ladder()).await;
     let wire = world.wire().await;

@@ -30,7 +30,7 @@ async fn measured(world: &World, scenarios: Vec<Scenario>) -> Vec<(Kind, Measure
     kinds.into_iter().zip(measured).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_kind_of_change_loses_a_message_or_lets_one_out_early() {
     let world = World::empty().await;
     let scenario = |kind: Kind| {
@@ -71,7 +71,7 @@ async fn put(wire: &Wire, exchange: &str, key: &str, body: &[u8]) {
 }
 
 /// Without this the test above may prove nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_is_taken_put_forward_or_copied_is_noticed() {
     let world = World::empty().await;
     let spoil = async {

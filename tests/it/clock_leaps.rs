@@ -19,7 +19,7 @@ const DUE: &str = "INSERT INTO orders (id, due_at)
 const EARLY_CLOSED: &str =
     "SELECT count(*) FROM orders WHERE id LIKE 'early-%' AND status <> 'unpaid'";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_closes_nothing_before_its_time() {
     let world = World::clocked().await;
     let (mut process, address) = world
@@ -49,7 +49,7 @@ async fn the_sweep_closes_nothing_before_its_time() {
 }
 
 /// Nothing was closed, and nothing is to be: what is overdue by the leap alone says nothing of the worker.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_is_ready() {
     let world = World::clocked().await;
     let (_process, address) = world
@@ -86,7 +86,7 @@ async fn a_worker_is_ready() {
     assert!((60.0..590.0).contains(&overdue), "{overdue}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_burst_closes_nothing_before_its_time() {
     let world = World::clocked().await;
     let mut client = world.store.client().await.unwrap();

@@ -67,18 +67,18 @@ async fn forms_on(topology: &str) {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_a_ladder() {
     forms_on(&with_ladder()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_levels() {
     forms_on(&with_levels()).await;
 }
 
 /// The program of the page that people find when they leave the plugin: publisher and consumer as they were.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
     let world = World::of(&with_ladder()).await;
     let worker = world.worker();
@@ -102,7 +102,7 @@ async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {
 }
 
 /// Who may publish to the old name chooses neither routing key nor headers nor time of what the worker publishes for him.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_forged_header_buys_nothing() {
     let world = World::of(&with_levels()).await;
     let worker = world.worker();
@@ -141,7 +141,7 @@ async fn a_forged_header_buys_nothing() {
 
 /// Who may publish to the topology's own exchanges can forge the header of a message on its way. What cannot be published as that
 /// says is parked once, and the others go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_forged_header_of_a_message_on_its_way_stops_nothing() {
     let world = World::of(&with_levels()).await;
     let worker = world.worker();
@@ -184,7 +184,7 @@ async fn a_forged_header_of_a_message_on_its_way_stops_nothing() {
 }
 
 /// Where no worker moves a binding to the old name, messages come early by it; they still come when they are due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {
     let world = World::of(&with_ladder()).await;
     let wire = world.wire().await;
@@ -209,7 +209,7 @@ async fn a_binding_to_the_old_name_makes_an_early_copy_and_loses_nothing() {
 }
 
 /// At the old name messages come early, so a binding there is moved; nobody is asked without a terminal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn exit_plugin_moves_a_binding_and_asks_before() {
     let world = World::of(&with_levels()).await;
     let wire = world.wire().await;
@@ -250,7 +250,7 @@ async fn exit_plugin_moves_a_binding_and_asks_before() {
 
 /// What another exchange sends to the plugin's is copied to `orders.compat.in` while that leads nowhere; `apply` makes what
 /// stands behind it, and keeps the copy.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_led_to_the_plugins_exchange_leads_to_what_takes_its_place() {
     let world = World::empty().await;
     std::fs::write(world.topology_file(), with_levels()).unwrap();
@@ -286,7 +286,7 @@ async fn what_led_to_the_plugins_exchange_leads_to_what_takes_its_place() {
 }
 
 /// A worker that stops gives back what it keeps, and the next one keeps it for the rest.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_a_worker_keeps_outlives_it() {
     let world = World::of(&with_levels()).await;
     let wire = world.wire().await;
@@ -311,7 +311,7 @@ async fn what_a_worker_keeps_outlives_it() {
 }
 
 /// Killed while copies are on their way, confirmed or not: a message may come twice, none is missing, none is early.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
     const EACH: usize = 150;
     let world = World::of(&with_ladder()).await;
@@ -359,7 +359,7 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
 }
 
 /// The broker would confirm it, and park it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_a_worker_delays_waits_in_levels_that_are_there() {
     let world = World::of(&with_levels()).await;
     let wire = world.wire().await;
@@ -375,7 +375,7 @@ async fn what_a_worker_delays_waits_in_levels_that_are_there() {
 }
 
 /// A subscriber's queue that refuses keeps messages in the worker, and `/readyz` says so.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
     let world = World::of(&with_levels()).await;
     let wire = world.wire().await;
@@ -399,7 +399,7 @@ async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
 }
 
 /// Both come without their being asked for: the section is taken out, nothing that waits is lost, everything goes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_section_comes_and_goes() {
     let world = World::of(TOPOLOGY).await;
     let before = world.objects().await;

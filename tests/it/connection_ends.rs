@@ -13,7 +13,7 @@ const ASKING: usize = 40;
 
 /// The client forgets a channel that is asked for between the end of its socket and the moment at which it knows. A worker
 /// that waited for one consumed nothing until it was started again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn whoever_asks_while_a_connection_ends_hears_of_it() {
     let services = Services::main();
     let proxy = Proxy::to(&services.broker_socket()).await;
@@ -43,7 +43,7 @@ async fn whoever_asks_while_a_connection_ends_hears_of_it() {
 }
 
 /// Whatever the client does with a question.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_never_answered_ends_with_its_connection() {
     let services = Services::main();
     let proxy = Proxy::to(&services.broker_socket()).await;

@@ -35,7 +35,7 @@ fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
 }
 
 /// What our detection of the plugin, our delays and our retries are built on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
     let Some(services) = Services::delayed() else { return };
     let world = World::bare(services, TOPOLOGY).await;
@@ -63,7 +63,7 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
 }
 
 /// Mandatory, each of them would come back with `NO_ROUTE`: the exchange routes only when the delay is over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_notice_that_the_plugin_holds_is_not_returned() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, DELAYED).await;
@@ -75,7 +75,7 @@ async fn a_notice_that_the_plugin_holds_is_not_returned() {
 }
 
 /// The canaries are held, and come out where the business queues are bound.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn verify_and_its_probe() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, DELAYED).await;
@@ -103,7 +103,7 @@ async fn verify_and_its_probe() {
 }
 
 /// Every form of `x-delay`, as the plugin itself takes it: what `[compat.x-delay]` does is compared with this.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_form_of_x_delay_with_the_plugin_itself() {
     let Some(services) = Services::delayed() else { return };
     let world = World::bare(services, TOPOLOGY).await;
@@ -117,7 +117,7 @@ async fn every_form_of_x_delay_with_the_plugin_itself() {
 }
 
 /// The programs of docs/leaving-the-delayed-message-plugin.md with the plugin; tests/it/compat.rs runs them without.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_and_a_consumer_written_for_the_plugin() {
     let Some(services) = Services::delayed() else { return };
     let world = World::bare(services, TOPOLOGY).await;
@@ -135,7 +135,7 @@ async fn a_publisher_and_a_consumer_written_for_the_plugin() {
 }
 
 /// The whole way on a broker that has the plugin: the guide, the bindings, the switch, and the same consumer's queue.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn exit_plugin_guides_the_switch() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, TOPOLOGY).await;
@@ -230,7 +230,7 @@ fn levels() -> String {
 }
 
 /// A notice that comes too early is sent on for the rest, as one is that no single publish can wait for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_through_the_plugin() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, &delayed_exchange()).await;
@@ -256,7 +256,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
 }
 
 /// The plugin would take it, confirm it, and drop it when it is due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nothing_is_published_that_no_queue_is_bound_for() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, &delayed_exchange()).await;
@@ -276,7 +276,7 @@ async fn nothing_is_published_that_no_queue_is_bound_for() {
 }
 
 /// There and back, with messages waiting in both: the exchange stays until the plugin holds none.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
     let Some(services) = Services::delayed() else { return };
     let mut world = World::with(services, &levels()).await;

@@ -137,13 +137,13 @@ async fn got_a_message_a_moment_ago(text: &str) {
     assert_eq!(wire.take("orders.delay.40m").await.unwrap().text(), "late");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
     got_a_message_a_moment_ago(BEFORE).await;
 }
 
 /// It has no reports to go by: the least intervals have to pass, whatever the setting says.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_classic_queue_is_deleted_when_the_least_intervals_have_passed() {
     let began = Instant::now();
     got_a_message_a_moment_ago(&BEFORE.replace("quorum", "classic")).await;
@@ -152,7 +152,7 @@ async fn a_classic_queue_is_deleted_when_the_least_intervals_have_passed() {
 }
 
 /// What is counted when is seen from the queue's own reports: no setting makes a deletion early.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
     let hour = Duration::from_hours(1); // data: a setting
     for interval in [Duration::from_millis(1), hour] {
@@ -172,7 +172,7 @@ async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
 }
 
 /// By somebody with the old topology, for example.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_was_bound_again_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
@@ -182,7 +182,7 @@ async fn a_queue_that_was_bound_again_is_kept() {
 }
 
 /// Ready is not all: a message that a consumer holds is in no count but the statistics'.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_with_an_unacked_message_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
@@ -193,7 +193,7 @@ async fn a_queue_with_an_unacked_message_is_kept() {
 }
 
 /// The first deletion is left for later, and the second one fails.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_left_for_later_is_not_counted_as_done() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
@@ -214,7 +214,7 @@ async fn what_is_left_for_later_is_not_counted_as_done() {
 }
 
 /// To AMQP it is not there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_holds_a_message_back_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     if !world.can_hold_back().await {
@@ -228,7 +228,7 @@ async fn a_queue_that_holds_a_message_back_is_kept() {
 }
 
 /// Due, and no queue takes it: the level holds it, and it is neither ready nor unacked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
     let wire = world.wire().await;
@@ -243,7 +243,7 @@ async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     wire.bind("orders.parked", "orders.park", "").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made() {
     let before = BEFORE.replace("}]", r#"}, { name = "unshipped", after = "100ms" }]"#);
     let mut world = World::of(&before).await;

@@ -47,7 +47,7 @@ async fn prepared() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn everything_but_a_worker() {
     let world = prepared().await;
     let run = world.overdue(&["doctor", "-o", "json"]);
@@ -59,7 +59,7 @@ async fn everything_but_a_worker() {
     assert!(text.stdout.ends_with(", 43 ok\n"), "{text}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nothing_applied_and_no_tables() {
     let world = empty().await;
     let run = world.overdue(&["doctor", "-o", "json"]);
@@ -82,7 +82,7 @@ async fn nothing_applied_and_no_tables() {
 }
 
 /// None of the checks stops another one.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn neither_broker_nor_database_nor_topology() {
     let world = empty().await;
     let mut command = world.command(&["doctor", "-o", "json"]);
@@ -106,7 +106,7 @@ async fn neither_broker_nor_database_nor_topology() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn urls_that_are_none() {
     let world = empty().await;
     let mut command = world.command(&["doctor", "-o", "json"]);
@@ -118,7 +118,7 @@ async fn urls_that_are_none() {
     assert_eq!(checks["Database reachable"].0, "error");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn wrong_passwords_and_virtual_hosts() {
     let world = prepared().await;
     let mut command = world.command(&["doctor", "-o", "json"]);
@@ -160,7 +160,7 @@ fn address(world: &World, login: &str, vhost: &str) -> String {
 }
 
 /// Least privilege: what may not be seen is a warning and says which tag shows it.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_user_who_may_not_see_everything() {
     let world = prepared().await;
     let user = world.user("management").await;
@@ -184,7 +184,7 @@ async fn a_user_who_may_not_see_everything() {
 }
 
 /// The tag is there; what lacks is the way into the virtual host.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_user_who_may_not_use_the_virtual_host() {
     let world = prepared().await;
     let user = world.user("management").await;
@@ -199,7 +199,7 @@ async fn a_user_who_may_not_use_the_virtual_host() {
     assert!(severity == "warning" && finding.contains(&reason), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
     let world = prepared().await;
     world.sql("DROP INDEX orders_unpaid_due").await;
@@ -221,7 +221,7 @@ async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
     assert_eq!(found["Database sweep-index"].0, "warning");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn parked_messages_are_counted() {
     let world = prepared().await;
     world.publish_to("orders.in", "7m.unpaid", 3).await;
@@ -235,7 +235,7 @@ async fn parked_messages_are_counted() {
 }
 
 /// Both users are named, and what `overdue verify` sees is not passed over.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_policy_on_a_level_and_who_looks() {
     let world = prepared().await;
     let limit = serde_json::json!({ "max-length": 10 });
@@ -252,7 +252,7 @@ async fn a_policy_on_a_level_and_who_looks() {
     world.delete("policies", "short").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_keeps_overdue_orders_from_being_closed() {
     let world = prepared().await;
     world.orders("o", 3, -5_000).await;
@@ -297,7 +297,7 @@ async fn ends_at_a_publish(world: &World) -> String {
     world.services.broker_url(&world.vhost, Some(port))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_connection_that_ends_is_no_answer() {
     let world = empty().await;
     let url = ends_at_a_publish(&world).await;
@@ -308,7 +308,7 @@ async fn a_connection_that_ends_is_no_answer() {
 }
 
 /// What a person copies is run as it is.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_role_is_quoted_in_the_sql_that_helps() {
     let world = World::empty().await;
     let role = format!("{}-App", world.schema);

@@ -21,7 +21,7 @@ const WITHOUT_A_GUARD: (&str, &str) = (" AND asked.due_at <= now()", "");
 const WRONG_WORD: (&str, &str) = ("'not_due'", "'notdue'");
 const WRONG_STATE: (&str, &str) = ("'done:expired'", "'done:Expired'");
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_is_tried_on_orders_that_are_not_due_and_as_if_they_were() {
     let (world, _) = shop("bigint").await;
     write_example(&world);
@@ -77,7 +77,7 @@ async fn an_effect_is_tried_on_orders_that_are_not_due_and_as_if_they_were() {
 }
 
 /// Publishers write UUIDs in capitals or in braces; the database gives them back in its own spelling.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_is_the_same_in_every_spelling() {
     let (world, effect) = shop("uuid").await;
     world.apply(&world.topology).await;

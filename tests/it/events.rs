@@ -52,7 +52,7 @@ pub(super) async fn refused(world: &World) -> i64 {
     world.number("SELECT count(*) FROM outbox_refused").await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_name_that_is_no_routing_key_is_refused_at_insert() {
     let world = World::new().await;
     let client = world.store.client().await.unwrap();
@@ -71,7 +71,7 @@ async fn an_event_name_that_is_no_routing_key_is_refused_at_insert() {
 }
 
 /// Rows of a table that was made by hand.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -105,7 +105,7 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     insta::assert_snapshot!(reasons.join("\n"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_in_the_end() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -155,7 +155,7 @@ async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_i
     assert!(copies <= before.values().sum::<usize>() + 6 + 15, "{seen:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -179,7 +179,7 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
 }
 
 /// A session knows nothing of the rows that the last one passed over, and reads them first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -199,7 +199,7 @@ async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
 }
 
 /// Each commit of a worker rings its relay; it looks once for the events of many.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn events_of_many_commits_are_published_together() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -229,7 +229,7 @@ async fn events_of_many_commits_are_published_together() {
     assert!(looks.unsigned_abs() <= most, "{looks} deletes for the events of 60 commits");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_events_closes_and_writes_and_publishes_none() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -248,7 +248,7 @@ async fn a_worker_without_events_closes_and_writes_and_publishes_none() {
 }
 
 /// The broker closes the channel for it, and what is beside it there is in doubt.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -302,7 +302,7 @@ async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
 }
 
 /// The broker's text says which key, and it may look like a part of that text, or cannot be compared.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -331,7 +331,7 @@ async fn an_event_whose_refusal_names_nobody_does_not_stop_the_others() {
 }
 
 /// A failover or a restore sets the numbers of the rows back, and a subscriber leaves out what it has seen.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn events_of_rows_with_the_same_number_have_different_message_ids() {
     let world = World::new().await;
     let wire = world.wire().await;

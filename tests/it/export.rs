@@ -38,13 +38,13 @@ pub(crate) async fn assert_exports_are_complete(services: Services, text: &str) 
     assert_complete(&world, &world.topology).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_ladder() {
     assert_exports_are_complete(Services::main(), LADDER).await;
     assert_exports_are_complete(Services::main(), &dotted_ladder()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn an_exchange_that_is_taken_over() {
     assert_exports_are_complete(Services::main(), &dotted_compat()).await;
 }
@@ -53,7 +53,7 @@ fn exported(topology: &Topology, world: &World, create_vhost: bool) -> Value {
     serde_json::from_str(&definitions::render(topology, &world.vhost, create_vhost)).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn definitions_imported_into_a_virtual_host() {
     for queue_type in ["quorum", "classic"] {
         let (topology, world) = (named("a.b", queue_type), World::empty().await);
@@ -67,7 +67,7 @@ async fn definitions_imported_into_a_virtual_host() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn definitions_imported_as_a_whole_leave_the_virtual_host_as_it_is() {
     let (topology, world) = (named("a.b", "quorum"), World::empty().await);
     let path = ["vhosts", &world.vhost];
@@ -82,7 +82,7 @@ async fn definitions_imported_as_a_whole_leave_the_virtual_host_as_it_is() {
     assert_eq!(after["metadata"]["description"], "a shop");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn definitions_create_the_virtual_host_where_asked() {
     let (topology, world) = (named("a.b", "quorum"), World::empty().await);
     world
@@ -104,7 +104,7 @@ async fn definitions_create_the_virtual_host_where_asked() {
     assert_complete(&world, &topology).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn rabbitmqadmin_commands() {
     for queue_type in ["quorum", "classic"] {
         let (topology, world) = (named("-a.b", queue_type), World::empty().await);

@@ -16,7 +16,7 @@ async fn soon(world: &World, hours: u32) -> DueSoon {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_comes_due_of_several_effects_with_the_largest_burst() {
     let world = World::new().await;
     world
@@ -44,7 +44,7 @@ async fn what_comes_due_of_several_effects_with_the_largest_burst() {
     assert_eq!(unknown, Known::Unknown("effect `close` has no overdue_sql".to_owned()));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_last_hour_by_path_and_minute() {
     let world = World::new().await;
     let nothing = world.store.last_hour().await.unwrap();
@@ -73,7 +73,7 @@ async fn the_last_hour_by_path_and_minute() {
 }
 
 /// However many orders and closures there are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn both_are_read_by_their_indexes() {
     let world = World::new().await;
     world

@@ -14,7 +14,7 @@ timeout = [{ name = "unpaid", after = "100ms" }]
 /// Of a user of the broker that runs a worker.
 const RIGHTS: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place_of_its_own() {
     let mut world = World::of(BEFORE).await;
     let [broker, management] = world.broker_user("", Some(RIGHTS)).await;
@@ -46,7 +46,7 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
 }
 
 /// After nine changes of its shape; the older generations are gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_tenth_generation_is_left()
  {
     let world = World::of(BEFORE).await;
@@ -84,7 +84,7 @@ async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_ten
 }
 
 /// Its own queue drains beside the one in use. It adds no second binding, by which each message would come twice, and consumes both.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_with_the_file_from_before_binds_no_queue_that_was_replaced() {
     let world = World::of(BEFORE).await;
     let first = world.orders("first", 10, 0).await;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Services, World};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_world_goes_away_even_when_its_test_panics() {
     let services = Services::main();
     let name = std::panic::AssertUnwindSafe(async {

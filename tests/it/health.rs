@@ -25,7 +25,7 @@ pub(super) async fn until_not_ready(address: SocketAddr, because: &str) -> Page 
     page.await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_works_is_ready_and_live() {
     let world = World::new().await;
     let (mut process, address) = world.listening(|_| {}).await;
@@ -51,7 +51,7 @@ async fn a_worker_that_works_is_ready_and_live() {
 }
 
 /// Its connections are all well, and nothing is closed: neither its messages came nor does it sweep.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     let world = World::new().await;
     let (_process, address) = world
@@ -88,7 +88,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
 }
 
 /// How many of them were closed is a figure of its own, which waits for the lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_closes_nothing_since_closures_is_locked_is_not_ready() {
     let world = World::new().await;
     let (_process, address) = world
@@ -107,7 +107,7 @@ async fn a_worker_that_closes_nothing_since_closures_is_locked_is_not_ready() {
 }
 
 /// Roll-outs would stand still for as long as it stays, in hours in which no other order comes due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
     let world = World::new().await;
     world.orders("o", 1, -60_000).await;
@@ -130,7 +130,7 @@ async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
 }
 
 /// A trial may last for seconds, and says nothing about whether the database answers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
     let world = World::new().await;
     world.orders("o", 1, -60_000).await;
@@ -152,7 +152,7 @@ async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
 }
 
 /// A worker that has just begun has had no time to close anything.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_overdue_before_a_worker_began_counts_from_its_start() {
     let world = World::new().await;
     world.orders("lost", 1, -7_200_000).await;
@@ -170,7 +170,7 @@ async fn what_was_overdue_before_a_worker_began_counts_from_its_start() {
     until_not_ready(address, "closing: ").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_its_database_or_its_broker_is_not_ready() {
     let world = World::new().await;
     let broker = Proxy::to(&world.services.broker_socket()).await;
@@ -198,7 +198,7 @@ async fn a_worker_without_its_database_or_its_broker_is_not_ready() {
     assert_eq!(get(address, "/livez").await.status, 200);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_queue_of_a_timeout_is_not_ready() {
     let world = World::new().await;
     let (_process, address) = world.listening(|_| {}).await;
@@ -210,7 +210,7 @@ async fn a_worker_without_the_queue_of_a_timeout_is_not_ready() {
 }
 
 /// A worker that drains takes nothing more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_stops_is_not_ready() {
     let world = World::new().await;
     let (mut process, address) = world.listening(|_| {}).await;

@@ -65,7 +65,7 @@ impl World {
 }
 
 /// What its publisher wrote beside it stays.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -102,7 +102,7 @@ async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
 }
 
 /// What waits for an exchange of the plugin comes out as it was published, but for that header.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n";
     let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
@@ -123,7 +123,7 @@ async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
 }
 
 /// To AMQP the queue is empty.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_retired_level_that_only_holds_a_message_back_is_not_deleted() {
     let Some((world, wire)) = World::holding_back(LEVEL, DAY_MS).await else { return };
     let counted = async || world.management().observe().await.unwrap().messages_in(LEVEL);
@@ -147,7 +147,7 @@ async fn a_retired_level_that_only_holds_a_message_back_is_not_deleted() {
     until("deleted", apply, |there| !there).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn verify_and_doctor_name_what_is_held_back_in_a_level_and_in_the_parking_lot() {
     for queue in [LEVEL, LOT] {
         let Some((world, _wire)) = World::holding_back(queue, DAY_MS).await else { return };
@@ -160,7 +160,7 @@ async fn verify_and_doctor_name_what_is_held_back_in_a_level_and_in_the_parking_
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_is_years_away_is_an_error_before_it_is_the_next_one() {
     let Some((world, _wire)) = World::holding_back("orders.unpaid", ELEVEN_YEARS_MS).await else {
         return;
@@ -180,7 +180,7 @@ async fn a_message_that_is_years_away_is_an_error_before_it_is_the_next_one() {
 }
 
 /// Its processes end at once; the broker's tables say that it runs, and who leads it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
     let Some((world, _wire)) = World::holding_back(LOT, TOO_FAR_MS).await else { return };
     let look = async || world.overdue(&["verify", "-o", "json"]);
@@ -200,7 +200,7 @@ async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
 
 /// The header itself, where there is a broker that reads it: in a level it is waited for beside the TTL, and found; a notice that is put
 /// back has it no more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_notice_with_the_header_waits_in_its_level_for_both() {
     let Some(services) = Services::rabbitmq_44() else { return };
     let world = World::with(services, TOPOLOGY).await;
@@ -221,7 +221,7 @@ async fn a_notice_with_the_header_waits_in_its_level_for_both() {
 }
 
 /// Microseconds in the place of milliseconds: named while another message shields the queue, which goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_delivery_time_that_is_too_far_away_is_named_while_another_one_shields_the_queue() {
     let Some(services) = Services::rabbitmq_44() else { return };
     let world = World::with(services, TOPOLOGY).await;

@@ -50,7 +50,7 @@ async fn until_rows(world: &World, expected: [i64; 4]) {
 }
 
 /// More than a part of the table holds, and two workers that both do it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
     let world = World::new().await;
     furnished(&world, 12_000, 3_000).await;
@@ -66,7 +66,7 @@ async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
 }
 
 /// The worker has swept again and again by the time that it is looked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn with_zero_everything_stays() {
     let world = World::new().await;
     furnished(&world, 50, 50).await;
@@ -81,7 +81,7 @@ async fn with_zero_everything_stays() {
 }
 
 /// A table without space for them at its front: a walk of a day is one through all of it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn old_rows_behind_many_young_ones_go() {
     let world = World::new().await;
     // Seven rows fill a block.
@@ -99,7 +99,7 @@ async fn old_rows_behind_many_young_ones_go() {
 }
 
 /// As after a failover to a machine whose clock is wrong: the worker has seen no leap.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_old_by_a_clock_that_was_wrong_from_the_start_stays() {
     let world = World::clocked().await;
     world.clock().advance("91 days 1 h").await;
@@ -123,7 +123,7 @@ async fn what_is_old_by_a_clock_that_was_wrong_from_the_start_stays() {
 }
 
 /// Somebody holds every row: orders are closed all the same, and the rows go when they are free.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn rows_that_somebody_holds_hold_up_nothing() {
     let world = World::new().await;
     furnished(&world, 300, 20).await;
@@ -151,7 +151,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
 }
 
 /// It comes with the first part that is deleted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_old_by_a_leap_of_the_clock_between_two_parts_stays() {
     let world = World::clocked().await;
     world.clock().stop().await;
@@ -175,7 +175,7 @@ async fn what_is_old_by_a_leap_of_the_clock_between_two_parts_stays() {
 }
 
 /// It stays, and with it the others of its part of the table.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
     let world = World::new().await;
     furnished(&world, 12_000, 3_000).await;
@@ -199,7 +199,7 @@ async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
 }
 
 /// Of `closures` a user may insert and no more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_grant() {
     let world = World::new().await;
     furnished(&world, 50, 50).await;
@@ -231,7 +231,7 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
 }
 
 /// However large the table is, a part of it costs the reading of that part.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_part_of_the_table_is_read_and_no_more() {
     let world = World::new().await;
     furnished(&world, 20_000, 0).await;

@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 /// The rest of the wait is spent in the worker: no second hop through a level, and no level's length of lateness.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_hop() {
     let world = World::clocked().await;
     let wire = world.wire().await;
@@ -31,7 +31,7 @@ async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_ho
 }
 
 /// Far more than one channel may have unacked: they wait, and what is due behind them is closed at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_held_limits_nothing_that_is_due() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -55,7 +55,7 @@ async fn what_is_held_limits_nothing_that_is_due() {
     until("all given back", ready, |ready| *ready == 3_000).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_stop_gives_back_what_is_held() {
     let world = World::new().await;
     let orders = world.orders("o", 30, 3_600_000).await;
@@ -97,7 +97,7 @@ fn guarded() -> Effect {
 }
 
 /// It backs off, is not parked, and is in nobody's way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_level() {
     let world = World::of(GUARDED).await;
     let wire = world.wire().await;
@@ -125,7 +125,7 @@ async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_lev
 }
 
 /// A locked order is tried again until the lock is gone, however long that takes: no retry, no parking lot, no hop.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_locked_order_is_tried_again_until_it_is_free() {
     let world = World::new().await;
     let ids = vec!["locked".to_owned()];

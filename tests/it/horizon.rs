@@ -60,7 +60,7 @@ impl Own {
 }
 
 /// Once it is long. What the fix says ends it.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_transaction_that_stays_open_is_named() {
     let own = Own::new().await;
     let mut client = own.store.client().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_transaction_that_stays_open_is_named() {
 }
 
 /// What this server's settings do not allow comes from views in the place of its own: at the limit, and just not.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn prepared_transactions_slots_and_standbys_are_named() {
     const NOW: &str = "pg_current_xact_id()::xid";
     const OLD: &str = "((pg_current_xact_id()::text::bigint + 4292967296) % 4294967296)::text::xid";

@@ -35,7 +35,7 @@ fn peak(process: u32) -> usize {
 }
 
 /// They are in the queue before the worker is there, so that the prefetch count admits all of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn large_bodies_are_parked_untouched_and_never_in_memory() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -82,7 +82,7 @@ async fn large_bodies_are_parked_untouched_and_never_in_memory() {
 
 /// Messages of a taken-over exchange are passed on with their bodies: those that are large one by one, those that are larger
 /// still not at all, and whatever comes in between.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
     const PASSED: [usize; 4] = [0, 60_000, 300_000, MAX_PASSED_BYTES];
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
@@ -142,7 +142,7 @@ async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
 
 /// Headers of small values, which take many times their bytes on the wire once they are read. A due notice does without them;
 /// what a taken-over exchange passes on is parked as it is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn large_headers_kill_no_worker() {
     const VALUES: usize = 100_000;
     const MESSAGES: usize = 60;
@@ -174,7 +174,7 @@ async fn large_headers_kill_no_worker() {
 }
 
 /// What says of itself that its body was left out has none to begin with.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
     let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
@@ -193,7 +193,7 @@ async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
 
 /// Notices that are just small enough to be read, for orders that wait: what is over the bound waits in a level instead of
 /// the worker's memory, and what is due is closed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_waits_in_memory_is_bounded_in_bytes() {
     const NOTICE: usize = 64_000;
     let world = World::new().await;
@@ -221,7 +221,7 @@ async fn what_waits_in_memory_is_bounded_in_bytes() {
 }
 
 /// What is large only in its own words is read like any other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_forged_size_is_not_believed() {
     let world = World::new().await;
     let wire = world.wire().await;

@@ -32,7 +32,7 @@ fn effect(world: &World, sql: &str) {
 
 const CLOSE: &str = include_str!("../../sql/close.sql");
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     let world = World::of(TWO).await;
     effect(&world, CLOSE);
@@ -60,7 +60,7 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
     let world = World::of(TWO).await;
     effect(&world, &CLOSE.replace("closures", "closures_of_tomorrow"));
@@ -83,7 +83,7 @@ async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
 }
 
 /// PostgreSQL refuses the literal when the statement is prepared, with an SQLSTATE that looks like a row's fault.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own_timeouts() {
     let world = World::of(TWO).await;
     world.sql("CREATE TYPE way AS ENUM ('sea')").await;
@@ -118,7 +118,7 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
 }
 
 /// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {
     let world = World::of(TWO).await;
     effect(&world, CLOSE);
@@ -191,7 +191,7 @@ async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
 }
 
 /// Whatever a requeue counts for, before RabbitMQ 4.3 or from then on: there is none.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -210,7 +210,7 @@ async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
 }
 
 /// A burst closes what waits when the database takes writes again, so no batch says that it does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -242,7 +242,7 @@ fn times_given_back(message: &Parked) -> i64 {
 }
 
 /// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
     let world = World::new().await;
     let wire = world.wire().await;

@@ -55,7 +55,7 @@ fn findings(run: &Run) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_published_is_judged_and_goes_its_way() {
     let world = World::new().await;
     let inspection = Inspection::begin(&world, &["--notices", "7"]).await;
@@ -96,7 +96,7 @@ async fn what_is_published_is_judged_and_goes_its_way() {
 }
 
 /// Also what is due, put back, or parked by a worker comes along these exchanges, and counts as nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_correct_order_service_beside_a_worker_is_found_to_be_correct() {
     let world = World::new().await;
     let worker = world.worker();
@@ -120,7 +120,7 @@ async fn a_correct_order_service_beside_a_worker_is_found_to_be_correct() {
     assert_eq!(worker.stop().await.parked, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn seconds_on_a_ladder_are_found() {
     let world = World::of(crate::languages::LADDER).await;
     let inspection = Inspection::begin(&world, &["--notices", "3"]).await;
@@ -138,7 +138,7 @@ async fn seconds_on_a_ladder_are_found() {
     world.parked(1).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_ends_when_nothing_is_published() {
     let world = World::new().await;
     let run = world.overdue(&["inspect", "--for", "100ms"]);
@@ -148,7 +148,7 @@ async fn it_ends_when_nothing_is_published() {
 }
 
 /// What it cannot take goes, the oldest first: a queue with `reject-publish` would have the publisher's message nacked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn its_queue_is_small_and_nobody_elses() {
     let world = World::new().await;
     let inspection = Inspection::begin(&world, &["--notices", "1"]).await;

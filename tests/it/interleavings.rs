@@ -188,7 +188,7 @@ async fn world() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn payments_and_a_batch() {
     let case = closing(|| {
         vec![
@@ -200,14 +200,14 @@ async fn payments_and_a_batch() {
     holds(&every_order(&world().await, &case).await, 82, true);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadline_that_moves_and_a_batch() {
     let case = closing(|| vec![messages(CLOSE, &ALL, true), extension(), hurried(&ALL)]);
     holds(&every_order(&world().await, &case).await, 170, true);
 }
 
 /// What a statement reads of an order is what was committed before it began, and the order is locked later.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn items_that_change_and_a_batch() {
     let world = world().await;
     let closes = closing(|| vec![messages(CLOSE, &ALL, true), edit("o-1", "unpaid", "reserved")]);
@@ -221,13 +221,13 @@ async fn items_that_change_and_a_batch() {
     holds(&every_order(&world, &free).await, 9, true);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn sweep_burst_and_messages() {
     let case = closing(|| vec![messages(CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]);
     holds(&every_order(&world().await, &case).await, 430, true);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn batches_of_two_workers_and_a_payment() {
     let case = closing(|| {
         vec![
@@ -239,7 +239,7 @@ async fn batches_of_two_workers_and_a_payment() {
     holds(&every_order(&world().await, &case).await, 295, true);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_waits_for_no_stock() {
     let case = closing(|| {
         vec![
@@ -251,7 +251,7 @@ async fn a_worker_that_waits_for_no_stock() {
     holds(&every_order(&world().await, &case).await, 256, true);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn parcels_and_buyers_against_cancel_and_complete() {
     let world = world().await;
     let cancels = cancelling(|| {
@@ -312,7 +312,7 @@ async fn counting_world() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_pause_and_those_who_close() {
     let case = paused(|| {
         vec![
@@ -399,7 +399,7 @@ async fn publishing_world() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_relays_of_which_one_dies() {
     let case =
         relays(|| vec![relay("dies", true, true), relay("takes over", true, false), event(false)]);
@@ -455,7 +455,7 @@ async fn world_with_floors() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_relay_and_transactions_that_write_events() {
     let case = floors(|| vec![looking(true), event(true), event(false)]);
     holds(&every_order(&world_with_floors().await, &case).await, 360, false);

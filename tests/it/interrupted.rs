@@ -108,7 +108,7 @@ impl Cut {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_change_that_was_cut_off_after_any_step_loses_nothing_and_converges() {
     let world = World::empty().await;
     let [before, to] = [BEFORE.to_owned(), after()].map(|text| Topology::parse(&text).unwrap());

@@ -159,7 +159,7 @@ fn assert_each_once_or_twice(
 macro_rules! points {
     ($($name:ident: $point:expr, $is_reached:expr;)*) => {
         $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[apply(world_test)]
             async fn $name() {
                 killed_at($point, $is_reached).await;
             }
@@ -187,7 +187,7 @@ points! {
 }
 
 /// Killed anywhere: again and again while orders become due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn killed_at_random_moments() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;

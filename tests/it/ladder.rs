@@ -113,7 +113,7 @@ impl World {
 
 /// Never before the due instant by the database's clock (an invariant of every world), and without another hop: the worker
 /// holds what is left below a second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
     const ORDERS: usize = 150;
     let world = World::of(&ladder("20s")).await;
@@ -126,7 +126,7 @@ async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
 }
 
 /// A notice that is far too early goes back for the rest, by the ladder; so does a retry.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn early_notices_and_retries_wait_in_the_ladder() {
     let world = World::of(&ladder("30s")).await;
     let wire = world.wire().await;
@@ -151,7 +151,7 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
 }
 
 /// The copies are refused; their orders are asked for again and again, and closed at their deadline.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_whose_copies_are_refused_are_closed_on_time() {
     let world = World::of(&ladder("9s")).await;
     let wire = world.wire().await;
@@ -169,7 +169,7 @@ async fn orders_whose_copies_are_refused_are_closed_on_time() {
 }
 
 /// More, other digits, levels, and back, with messages waiting in each and a publisher that knows only the last.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[apply(world_test)]
 async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
     const EACH: usize = 60;
     let mut world = World::of(&ladder("10s")).await;
@@ -208,7 +208,7 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
 }
 
 /// What has nowhere to go is parked, and stands in nobody's way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn ten_thousand_messages_for_nobody_hold_up_none_of_a_hundred_good_ones() {
     let world = World::of(&ladder("10s")).await;
     let wire = world.wire().await;
@@ -227,7 +227,7 @@ async fn ten_thousand_messages_for_nobody_hold_up_none_of_a_hundred_good_ones() 
 }
 
 /// Straight to a consumer of somebody else, rounded up: never early by one clock, and none missing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[apply(world_test)]
 async fn five_thousand_random_delays_are_never_early() {
     const MESSAGES: usize = 5_000;
     let world = World::of(&ladder("20s")).await;

@@ -9,7 +9,7 @@ fn small() -> String {
     LADDER.replace("max = \"30d\"", "max = \"30m\"")
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_fresh_ladder_answers_at_each_place() {
     let world = World::applied(&small()).await;
     let run = world.overdue(&["verify", "--probe", "--within", "9s", "-o", "json"]);
@@ -34,7 +34,7 @@ async fn a_fresh_ladder_answers_at_each_place() {
 }
 
 /// Only what goes through the place is lost.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_place_that_does_not_lead_on() {
     let world = World::applied(&small()).await;
     let path = ["e", "orders.ladder.1m", "e", "orders.ladder.10s", "*.*.0.#"];
@@ -49,7 +49,7 @@ async fn a_place_that_does_not_lead_on() {
     assert_eq!(run.findings(), expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_queue_that_lets_go_early_and_one_that_is_gone() {
     let world = World::applied(&small()).await;
     world

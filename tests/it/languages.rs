@@ -30,7 +30,7 @@ async fn assert_closed_by_message(world: &World, count: i64) {
     assert_eq!(world.number(closed).await, count);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_python_order_service_out_of_the_tutorial_gets_its_orders_closed() {
     let world = World::new().await;
     let process = world.started(|_| {}).await;
@@ -50,7 +50,7 @@ async fn a_python_order_service_out_of_the_tutorial_gets_its_orders_closed() {
 }
 
 /// The service hears nothing bad, because the alternate exchange took the message; operations find it parked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_python_order_service_that_misspells_its_level_finds_its_messages_parked() {
     let world = World::new().await;
     let url = world.broker_url();
@@ -183,37 +183,37 @@ impl OrderService {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_python() {
     OrderService("examples/python/order_service.py").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_python_with_asyncio() {
     OrderService("examples/python/aio_order_service.py").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_javascript() {
     OrderService("examples/javascript/order_service.js").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_java() {
     OrderService("examples/java/OrderService.java").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_go() {
     OrderService("examples/go/order_service.go").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_php() {
     OrderService("examples/php/order_service.php").does_its_work().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_in_rust() {
     OrderService("examples/rust/order_service.rs").does_its_work().await;
 }

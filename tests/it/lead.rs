@@ -93,7 +93,7 @@ fn hold_long() -> WorkerSettings {
 const EARLY: &str = "calls JOIN orders USING (id) WHERE at < due_at";
 
 /// The body says when: the database hears of each order once, at its time, and of all that are due then in one statement.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     let stage = Stage::new(hold_long()).await;
     let orders = stage.world.orders("o", 50, HOUR_MS).await;
@@ -110,7 +110,7 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
 }
 
 /// The body says nothing: the effect runs once before the deadline and says how long is left, and once at the deadline.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_does_not_say_when_it_is_due_is_asked_for_once_before() {
     let stage = Stage::new(hold_long()).await;
     let orders = stage.world.orders("o", 50, HOUR_MS).await;
@@ -126,7 +126,7 @@ async fn what_does_not_say_when_it_is_due_is_asked_for_once_before() {
 }
 
 /// A body that is wrong by a day costs its own order nothing: what is far away is looked up, what is over is tried.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_body_that_lies_makes_nothing_early_and_nothing_late() {
     let stage = Stage::new(hold_long()).await;
     for (prefix, wrong_s) in [("past", -DAY_S), ("future", DAY_S)] {
@@ -140,7 +140,7 @@ async fn a_body_that_lies_makes_nothing_early_and_nothing_late() {
     stage.world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_paid_while_it_is_held_stays_paid() {
     let stage = Stage::new(hold_long()).await;
     let orders = stage.world.orders("o", 2, HOUR_MS).await;
@@ -157,7 +157,7 @@ async fn what_is_paid_while_it_is_held_stays_paid() {
 }
 
 /// More than all channels of a queue may have unacked: the rest waits in the queue, and nothing goes round.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
     let lead = "levels = [\"5m\", \"30m\"]\nlead = \"1m\"";
     let levels = "levels = [\"100ms\", \"200ms\", \"300ms\", \"500ms\", \"1s\", \"2s\", \"30m\"]";
@@ -181,7 +181,7 @@ async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
 }
 
 /// Killed in the middle of a hold: the next worker has them again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn killed_while_they_are_held() {
     let world = World::clocked().await;
     let mut process = world
@@ -206,7 +206,7 @@ async fn killed_while_they_are_held() {
 
 /// Whatever the database's clock says, and whenever it is set: it alone decides, and nothing goes round. The broker's and
 /// the worker's go on as they did.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_database_decides_by_its_clock_also_when_it_is_set() {
     // Far behind, ahead; and set back in the middle of a hold.
     let set = |before: &'static str, meanwhile: &'static str| async move {
@@ -234,7 +234,7 @@ async fn the_database_decides_by_its_clock_also_when_it_is_set() {
 }
 
 /// The whole way with real clocks: levels let go early, and no order is closed before its time or takes a hop more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn levels_let_go_early_and_nothing_is_closed_early() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -257,7 +257,7 @@ async fn levels_let_go_early_and_nothing_is_closed_early() {
 
 /// After an update of the program, or of the file: a worker goes on with the levels as they are, and leaves the change to
 /// `overdue apply`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_goes_on_with_levels_of_another_lead() {
     let without = crate::support::world::TOPOLOGY.replace("[delay]", "[delay]\nlead = \"0s\"");
     let world = World::of(&without).await;

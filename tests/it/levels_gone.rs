@@ -35,7 +35,7 @@ fn using(level: &str) -> String {
     TOPOLOGY.replace("after = \"1s\"", &format!("after = \"{level}\""))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_early_notice_takes_the_best_level_that_is_there() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -64,7 +64,7 @@ async fn an_early_notice_takes_the_best_level_that_is_there() {
 }
 
 /// What is due soon is held until then; what is not would be unacked for too long.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_the_reason() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -102,7 +102,7 @@ async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_th
 }
 
 /// RabbitMQ returns the copies, whatever the management API says.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn notices_put_back_into_a_level_that_is_gone_wait_in_another_one() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -129,7 +129,7 @@ async fn notices_put_back_into_a_level_that_is_gone_wait_in_another_one() {
 }
 
 /// Consumers wait for no answer of it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_management_api_that_says_nothing_holds_up_no_order() {
     let world = World::new().await;
     let management = Proxy::to(&world.services.management_socket()).await;
@@ -148,7 +148,7 @@ async fn a_management_api_that_says_nothing_holds_up_no_order() {
 }
 
 /// A worker that stops waits for the confirms: nothing comes twice.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -164,7 +164,7 @@ async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
     assert_eq!((u64::from(there), there + left), (counts.put_back, 200));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_the_management_api_nothing_is_parked_for_a_level_that_is_gone() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -190,7 +190,7 @@ async fn without_the_management_api_nothing_is_parked_for_a_level_that_is_gone()
 }
 
 /// As a publisher asks before it publishes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -211,7 +211,7 @@ async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
 }
 
 /// It asks for the exchanges on the way only: those of others count as well. What may not be seen is not taken for gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
     let world = World::new().await;
     let route = world.topology.route("unpaid", &Delay::Level("2s".to_owned())).unwrap();
@@ -240,7 +240,7 @@ async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
 }
 
 /// Of a ladder each exchange that is not there is known as such.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
     let world = World::of(LADDER).await;
     let leads = async |delay: &str| {
@@ -254,7 +254,7 @@ async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
 }
 
 /// As on a machine that was away during the roll-out. It works with what is there, and is not ready.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
     let world = World::of(&using("2s")).await;
     let newer = Topology::parse(&using("2s").replace("2s", "3s")).unwrap();
@@ -275,7 +275,7 @@ async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
 }
 
 /// A new file that nobody has applied. Who looks at it sees the same: `apply` is missing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
     let world = World::of(&using("2s")).await;
     let newer = using("2s").replace("2s", "3s");
@@ -300,7 +300,7 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
 }
 
 /// What declares nothing may find as little.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_declares_nothing_is_ready_when_the_levels_of_its_timeouts_are_there() {
     let world = World::of(&using("2s")).await;
     let added = using("3s").replace("\"2s\"", "\"2s\", \"3s\"");
@@ -313,7 +313,7 @@ async fn a_worker_that_declares_nothing_is_ready_when_the_levels_of_its_timeouts
 }
 
 /// Levels of an exchange that was taken over and levels of the topology are judged apart.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_removed_compat_level_is_not_made_again_and_withholds_no_other() {
     const COMPAT: &str = "[compat.x-delay]\nexchange = \"reminders\"\n";
     let world = World::of(&format!("{TOPOLOGY}{COMPAT}")).await;

@@ -40,7 +40,7 @@ impl World {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_second_apply_waits_for_the_lock() {
     let world = World::empty().await;
     let lock =
@@ -65,7 +65,7 @@ async fn a_second_apply_waits_for_the_lock() {
 }
 
 /// Of two topologies in one virtual host neither waits for the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
     let world = World::empty().await;
     let other = Topology::parse(&TOPOLOGY.replace("orders", "shop")).unwrap();
@@ -85,7 +85,7 @@ async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
 }
 
 /// What the administrator closes between two steps is noticed before the next one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
     let world = World::empty().await;
     let (management, all) = (world.management(), world.left().await);
@@ -112,7 +112,7 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
     assert_eq!(world.left().await, []);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_that_is_lost_before_the_first_step_changes_nothing() {
     let world = World::empty().await;
     let (management, all) = (world.management(), world.left().await);
@@ -130,7 +130,7 @@ async fn a_lock_that_is_lost_before_the_first_step_changes_nothing() {
 }
 
 /// While it waits for the counts, seconds before it deletes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_done() {
     let mut world = World::new().await;
     let queues = world.topology.objects().queues;
@@ -169,7 +169,7 @@ enum Decided {
     Change(#[from] ChangeError),
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_lock_is_free_after_each_way_to_fail() {
     let world = World::empty().await;
     let management = world.management();

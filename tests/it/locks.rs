@@ -43,7 +43,7 @@ async fn all_closed_without_a_retry(world: &World, worker: RunningWorker, orders
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
     let world = World::new().await;
     due(&world, 2_000).await;
@@ -58,7 +58,7 @@ async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
 }
 
 /// Two of five orders need the SKU.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_others() {
     let world = World::new().await;
     due(&world, 2_000).await;
@@ -78,7 +78,7 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
 
 /// Batches that pass over what is locked would pass over each other's stock as well, so they take turns. Without `overdue_sql`
 /// nothing is closed ahead of the messages: how often each is tried depends on the machine.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_that_need_no_locked_stock_are_closed_by_their_messages_alone() {
     let world = World::new().await;
     due(&world, 2_000).await;
@@ -93,7 +93,7 @@ async fn orders_that_need_no_locked_stock_are_closed_by_their_messages_alone() {
 }
 
 /// Another effect knows nothing of `busy`: its statement waits for a short while, and is split.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_that_waits_for_locks_is_split_around_them() {
     let world = World::new().await;
     due(&world, 200).await;
@@ -111,7 +111,7 @@ async fn an_effect_that_waits_for_locks_is_split_around_them() {
 }
 
 /// Somebody alters the table: nothing can be closed meanwhile, and nothing is anybody's fault.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_locked_table_burns_no_retry() {
     let world = World::new().await;
     let orders = world.orders("o", 300, 0).await;
@@ -133,7 +133,7 @@ async fn a_locked_table_burns_no_retry() {
 }
 
 /// Neither do the sweeps of two workers wait for what somebody holds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_passes_over_what_is_locked() {
     let world = World::new().await;
     world.orders("o", 1_200, -10_000).await;
@@ -154,7 +154,7 @@ async fn the_sweep_passes_over_what_is_locked() {
 }
 
 /// What is held for so long is named where somebody looks: in the log of the program. Its threshold is ten seconds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     let world = World::new().await;
     due(&world, 100).await;
@@ -184,7 +184,7 @@ async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_stop_does_not_wait_for_a_lock() {
     let world = World::new().await;
     due(&world, 100).await;
@@ -236,7 +236,7 @@ async fn turns_before(world: &World, worker: &RunningWorker, order: &str) -> u32
 
 /// Somebody writes elsewhere in the cluster for hours: a batch job, CREATE INDEX, another database. Rows were passed over for 5 s
 /// then, which are 700 turns; the turns are the clock of this test.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_writer_elsewhere_does_not_keep_orders_from_stock_that_is_locked_for_instants() {
     let world = World::new().await;
     let worker = world.worker();
@@ -256,7 +256,7 @@ async fn a_writer_elsewhere_does_not_keep_orders_from_stock_that_is_locked_for_i
 /// Of five, four wait while one has it: whoever waits in their queue waits for longer than a batch does, and whoever passes over what
 /// is locked never finds it free. Before, an order that needs it was late for as long as they went on. One whose stock somebody keeps
 /// does not take its turns.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_whose_stock_is_always_locked_waits_for_its_turn() {
     let world = World::new().await;
     let worker = world.worker();
@@ -322,7 +322,7 @@ fn percentiles(mut late: Vec<i64>) -> [i64; 2] {
 
 /// Rounds with and without locks take turns, so that a machine that is busy is so for both. While there are locks, 20
 /// orders are locked, and 20 others need a SKU that is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn others_are_closed_at_their_usual_pace_while_rows_are_locked() {
     // What is locked is tried again every second.
     let levels = [

@@ -4,6 +4,10 @@
 #![allow(clippy::print_stderr, reason = "what a failing test says")]
 #![allow(unreachable_pub, dead_code, reason = "`support` is shared, each tier uses another part")]
 
+#[macro_use]
+extern crate macro_rules_attribute;
+
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -31,7 +31,7 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> String {
 
 /// RabbitMQ closes a connection after five idle seconds, which a request of that moment does not survive. So the
 /// client closes it first; by default it would keep it for 90 seconds, longer than anything here waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_idle_connection_is_closed_by_the_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
@@ -74,7 +74,7 @@ async fn redirected(header: &'static str) -> Management {
 
 /// A change is a POST, which would become a GET of another URL, and be answered 200. One that names no other URL has
 /// changed nothing either.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_redirect_is_no_answer() {
     let binding = Binding { source: "one".to_owned(), to_queue: true, ..Binding::default() };
     let binding = Binding { destination: "two".to_owned(), ..binding };
@@ -119,7 +119,7 @@ async fn slow(world: &World, api_call: Duration, is_too_much: fn(&str) -> bool) 
 }
 
 /// A small broker takes longer than a call may for the numbers of ten thousand queues at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn numbers_of_many_queues_are_asked_for_page_by_page() {
     let world = World::new().await;
     let names: BTreeSet<String> = (0..600).map(|n| format!("other.{n}")).collect();
@@ -140,7 +140,7 @@ async fn numbers_of_many_queues_are_asked_for_page_by_page() {
     assert!(names.is_subset(&management.stats_and_policies().await.unwrap().into_keys().collect()));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_answer_that_takes_too_long_is_called_that() {
     let world = World::empty().await;
     let first = |request: &str| request.contains("/api/exchanges/");
@@ -150,7 +150,7 @@ async fn an_answer_that_takes_too_long_is_called_that() {
 }
 
 /// Where the environment names one for other programs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_proxy_gets_the_password() {
     let world = World::new().await;
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -164,7 +164,7 @@ async fn no_proxy_gets_the_password() {
 }
 
 /// A worker that declares nothing starts without the API, and a failure at its start does not tell that its user may not use it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.management_socket()).await;
@@ -184,7 +184,7 @@ async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
 
 /// A broker closes an idle connection at the very moment at which a question is on its way: the question is asked once more,
 /// on a new connection, and the broker itself answers that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
     let world = World::new().await;
     world.policy("policies", "limit", "^audit$", json!({ "max-length": 7 })).await;
@@ -220,7 +220,7 @@ async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
 }
 
 /// A URL leaves out `.` and tabs: what is asked or deleted would be another object.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
     let world = World::new().await;
     let exchange = |name| json!({ "name": name, "type": "fanout", "durable": true, "auto_delete": false, "internal": false, "arguments": {} });
@@ -267,7 +267,7 @@ fn refusing(request: &str, status: u16, overview: &'static str) -> (u16, &'stati
 }
 
 /// The node that is asked may have no member of a queue, and then it knows no leader: the members are asked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
     const SUSPECTED: &str = r#"{"status": "failed", "reason": "…", "queues": [
         {"name": "orders.unpaid"}, {"name": "orders.parked"}, {"name": "orders.delay.1s"},

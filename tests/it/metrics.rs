@@ -34,7 +34,7 @@ async fn until_compared(address: SocketAddr) {
 
 /// Messages that come in time, orders that no message came for, and paid ones: each that was due and unpaid is counted
 /// once, with the path that closed it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_order_that_was_due_and_unpaid_is_counted_once() {
     let world = World::new().await;
     let (_process, address) = world
@@ -76,7 +76,7 @@ async fn every_order_that_was_due_and_unpaid_is_counted_once() {
 }
 
 /// Also one that is held because its body says that it is early, before the database is asked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_early_message_is_counted_as_held() {
     let world = World::new().await;
     let (_process, address) =
@@ -88,7 +88,7 @@ async fn an_early_message_is_counted_as_held() {
     until_metric(address, "overdue_held_total", &["timeout=\"unpaid\""], 1.0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_waits_in_database_and_broker_is_shown() {
     let world = World::new().await;
     // Otherwise the sweep may close the overdue ones before they are counted.
@@ -125,7 +125,7 @@ async fn what_waits_in_database_and_broker_is_shown() {
 }
 
 /// An alert sees that by the attempts; the log has the first one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_attempt_at_a_queue_that_refuses_is_counted() {
     let world = World::new().await;
     let [broker, management] = world.broker_user("management", Some([".*", ".*", "^$"])).await;
@@ -141,7 +141,7 @@ async fn each_attempt_at_a_queue_that_refuses_is_counted() {
     assert_eq!(process.logged("this queue is not consumed at present"), 1, "{}", process.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_a_session_no_queue_is_consumed() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.broker_socket()).await;
@@ -155,7 +155,7 @@ async fn without_a_session_no_queue_is_consumed() {
     until_metric(address, "overdue_consumed_queues", &[], 1.0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_management_api_that_fails_is_logged_when_that_begins_and_when_it_is_over() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.management_socket()).await;
@@ -182,7 +182,7 @@ async fn a_management_api_that_fails_is_logged_when_that_begins_and_when_it_is_o
 }
 
 /// Whatever messages say, the series are those that the topology file and the program name.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_flood_of_garbage_makes_no_new_series() {
     let world = World::new().await;
     let (_process, address) = world.listening(|_| {}).await;
@@ -220,7 +220,7 @@ async fn a_flood_of_garbage_makes_no_new_series() {
 }
 
 /// One message, closing goes on, and when the other one has gone the port is taken.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
     let world = World::new().await;
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -243,7 +243,7 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
 }
 
 /// As many clients as it takes, none of which sends a whole request, and some that send anything.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn slow_clients_and_garbage_hold_up_nothing() {
     let world = World::new().await;
     let (mut process, address) = world.listening(|_| {}).await;
@@ -277,7 +277,7 @@ async fn slow_clients_and_garbage_hold_up_nothing() {
 }
 
 /// Somebody scrapes as fast as it goes: orders are closed, and neither database nor broker is asked for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_scrape_asks_nobody() {
     let world = World::new().await;
     let (_process, address) = world
@@ -340,7 +340,7 @@ fn promtool_takes_the_alerts_and_their_tests_pass() {
 }
 
 /// What Prometheus itself says of the names and the format, where its tool is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn promtool_finds_nothing_wrong() {
     let Some(mut promtool) = promtool() else { return };
     let world = World::new().await;

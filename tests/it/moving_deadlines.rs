@@ -39,7 +39,7 @@ async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
 }
 
 /// One UPDATE, no message. The notice comes at the old deadline, closes nothing, and waits for exactly the rest.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_extended_deadline_needs_no_message() {
     let world = World::clocked_of(LADDER).await;
     let wire = world.wire().await;
@@ -69,7 +69,7 @@ async fn an_extended_deadline_needs_no_message() {
 }
 
 /// An UPDATE and a second message. The other one finds the order final, whichever comes first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_shortened_deadline_needs_a_second_message() {
     let world = World::clocked_of(LADDER).await;
     let id = world.orders("o", 1, 3_600_000).await.remove(0);
@@ -93,7 +93,7 @@ async fn a_shortened_deadline_needs_a_second_message() {
 }
 
 /// Its notice comes at the old deadline all the same, and the order stays open: what that notice shows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
     let world = World::of(LADDER).await;
     let ids = world.orders("o", 3, 3_600_000).await;
@@ -124,7 +124,7 @@ async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
 }
 
 /// The UPDATE of docs/pause.md: what is open gets an hour more, also what was due within the last one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn all_deadlines_are_moved_by_one_update() {
     let page = include_str!("../../docs/pause.md");
     let update = page.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();

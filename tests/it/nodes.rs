@@ -31,7 +31,7 @@ fn hosts(url: &str, port: u16, hosts: &str) -> String {
     replaced
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_first_node_that_takes_the_connection_has_it() {
     let services = Services::main();
     let silent = Proxy::to(&services.broker_socket()).await;
@@ -63,7 +63,7 @@ async fn the_first_node_that_takes_the_connection_has_it() {
 }
 
 /// A node that answers has answered for all of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_refused_login_is_not_tried_on_the_next_node() {
     let services = Services::main();
     let port = services.broker_socket().rsplit(':').next().unwrap().parse().unwrap();
@@ -76,7 +76,7 @@ async fn a_refused_login_is_not_tried_on_the_next_node() {
 }
 
 /// It passes, and a missing permission does not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_limit_of_connections_is_not_a_missing_permission() {
     let world = World::empty().await;
     let limit = ["vhost-limits", &world.vhost, "max-connections"];
@@ -87,7 +87,7 @@ async fn a_limit_of_connections_is_not_a_missing_permission() {
     assert!(run.stderr.contains("connection limit"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_management_api_of_any_node_answers() {
     let world = World::new().await;
     let socket = world.services.management_socket();
@@ -106,7 +106,7 @@ async fn the_management_api_of_any_node_answers() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_goes_on_at_another_node() {
     let world = World::new().await;
     let [first, second] = [
@@ -134,7 +134,7 @@ async fn a_worker_goes_on_at_another_node() {
 }
 
 /// One that takes connections and says nothing is left for the next one; a change is not made twice.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_management_api_that_says_nothing_is_left_for_the_next_one() {
     let world = World::new().await;
     let silent = Proxy::to(&world.services.management_socket()).await;
@@ -157,7 +157,7 @@ async fn a_management_api_that_says_nothing_is_left_for_the_next_one() {
 }
 
 /// Only a node that says nothing is given time before the next one is tried.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nodes_that_are_down_cost_less_than_one_that_is_silent() {
     let services = Services::main();
     let silent = Proxy::to(&services.broker_socket()).await;
@@ -185,7 +185,7 @@ async fn nodes_that_are_down_cost_less_than_one_that_is_silent() {
 }
 
 /// Which of three urls is meant by a flag for a file, and what is said of a password in a command line.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn urls_can_come_from_files() {
     let world = World::new().await;
     let url = world.broker_url();
@@ -215,7 +215,7 @@ async fn urls_can_come_from_files() {
 }
 
 /// Somebody is there to correct it when the worker starts; later it would be an outage.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_login_that_is_refused_at_the_start_ends_run() {
     let world = World::new().await;
     let wrong = world.broker_url().replace(":admin@", ":wrong@");
@@ -228,7 +228,7 @@ async fn a_login_that_is_refused_at_the_start_ends_run() {
 }
 
 /// It keeps its connections and answers nothing, like a machine that was frozen.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_that_falls_silent_is_given_up() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.database_socket()).await;
@@ -258,7 +258,7 @@ async fn slow_effect(world: &World) -> (Effect, [OrderId; 1]) {
     (Effect { sql: sql.to_owned(), ..Effect::close() }, ids)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
     let world = World::new().await;
     let (slow, ids) = slow_effect(&world).await;
@@ -269,7 +269,7 @@ async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
 }
 
 /// The first accepts connections and does not answer, like a machine that is paused.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_silent_host_of_the_database_costs_a_moment() {
     let world = World::new().await;
     let [first, second] = [

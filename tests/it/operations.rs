@@ -104,7 +104,7 @@ async fn assert_no_outage(world: &World, processes: &[&WorkerProcess]) {
 }
 
 /// A worker with the new users, then the old one stops, while orders come all the time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn passwords_are_rotated_by_another_worker_without_an_outage() {
     let world = World::new().await;
     let users = Users::of(&world).await;
@@ -136,7 +136,7 @@ fn arguments(manifest: &Value, root: &str) -> Vec<String> {
 }
 
 /// What the manifests would run, one after the other: the two Jobs, then a worker that becomes ready.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
     let world = World::empty().await;
     let root = world.dir.path().display().to_string();

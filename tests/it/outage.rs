@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_broker_connection_that_is_cut_is_opened_again() {
     let mut run = run().await;
     run.publish_until_some_closed().await;
@@ -89,7 +89,7 @@ async fn a_broker_connection_that_is_cut_is_opened_again() {
     run.ends_well().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_broker_that_is_away_for_a_while_is_waited_for() {
     let mut run = run().await;
     run.publish_until_some_closed().await;
@@ -127,7 +127,7 @@ async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnc
     run.ends_well().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_long_outage_of_the_broker_does_not_make_the_pauses_longer() {
     let run = run().await;
     run.publish_until_some_closed().await;
@@ -137,7 +137,7 @@ async fn a_long_outage_of_the_broker_does_not_make_the_pauses_longer() {
     goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_long_outage_of_the_database_does_not_make_the_pauses_longer() {
     let run = run().await;
     run.database.refuse();
@@ -148,7 +148,7 @@ async fn a_long_outage_of_the_database_does_not_make_the_pauses_longer() {
 }
 
 /// The attempt that is under way when it answers again succeeds: nothing waits for another one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_broker_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
     let run = run().await;
     run.publish_until_some_closed().await;
@@ -160,7 +160,7 @@ async fn a_broker_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
     goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
     let run = run().await;
     run.database.freeze_to_program();
@@ -170,7 +170,7 @@ async fn a_database_that_was_frozen_is_back_with_the_attempt_that_is_under_way()
     goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn database_connections_that_are_cut_are_opened_again() {
     let run = run().await;
     run.publish_until_some_closed().await;
@@ -179,7 +179,7 @@ async fn database_connections_that_are_cut_are_opened_again() {
     run.ends_well().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn while_the_database_is_away_messages_stay_unacked_and_nobody_gives_them_back() {
     let run = run().await;
     run.database.refuse();
@@ -193,7 +193,7 @@ async fn while_the_database_is_away_messages_stay_unacked_and_nobody_gives_them_
 }
 
 /// The safety net needs no broker.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     let world = World::new().await;
     let broker = Proxy::to(&world.services.broker_socket()).await;
@@ -221,7 +221,7 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
 }
 
 /// The statement was carried out and the answer lost: asked again, the order is closed already.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twice() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
@@ -241,7 +241,7 @@ async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twic
     run.ends_well().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn both_away_and_back_in_either_order() {
     for broker_first in [true, false] {
         let run = run().await;
@@ -261,7 +261,7 @@ async fn both_away_and_back_in_either_order() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
@@ -278,7 +278,7 @@ async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
     run.ends_well().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_business_queue_that_is_deleted_and_declared_again_is_consumed_again() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;

@@ -7,7 +7,7 @@ use overdue::internals::wire::Message;
 
 use crate::support::{Parked, World, until, worker::settings};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -42,7 +42,7 @@ fn order_of(event: &Parked) -> String {
 }
 
 /// An event that nobody has bound a queue for is delivered to all its subscribers: it does not stay.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_without_subscribers_leaves_the_outbox() {
     let world = World::new().await;
     let orders = world.orders("o", 3, 0).await;
@@ -53,7 +53,7 @@ async fn an_event_without_subscribers_leaves_the_outbox() {
     until("the outbox empty", outbox, |rows| *rows == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_got_on_is_left_alone() {
     let world = World::new().await;
     let mut orders = world.orders("o", 6, 300).await;
@@ -74,7 +74,7 @@ async fn an_order_that_got_on_is_left_alone() {
     assert_eq!(worker.stop().await.closed, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_burns_no_retry() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -106,7 +106,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
 }
 
 /// The rest of a wait is short, and the levels are chosen again at each hop: in the longest level it would wait for 30 min.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_whose_message_comes_early_is_closed_soon_after_its_deadline() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 1_800).await;
@@ -116,7 +116,7 @@ async fn an_order_whose_message_comes_early_is_closed_soon_after_its_deadline() 
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadline_far_away_waits_in_the_longest_level() {
     let world = World::new().await;
     let orders = world.orders("o", 5, 90 * 24 * 3_600 * 1_000).await;
@@ -132,7 +132,7 @@ async fn a_deadline_far_away_waits_in_the_longest_level() {
     assert_eq!(worker.stop().await.put_back, 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_as_it_came() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -175,7 +175,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
     assert_eq!(attempts, [None, attempt(1), attempt(2), attempt(3)]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
     // However slow the machine is, there are retries left when the order is committed.
     let text = crate::support::world::TOPOLOGY.replace(
@@ -193,7 +193,7 @@ async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
     assert_eq!(worker.stop().await.parked, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn fifty_copies_of_a_message_close_the_order_once() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -214,7 +214,7 @@ async fn fifty_copies_of_a_message_close_the_order_once() {
     world.parked(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadline_extended_in_the_database_counts_although_no_message_was_touched() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 300).await;
@@ -232,7 +232,7 @@ async fn a_deadline_extended_in_the_database_counts_although_no_message_was_touc
 }
 
 /// The other way round the message comes when the old deadline was; that is late, not wrong.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_comes_late_closes_what_is_long_overdue() {
     let world = World::new().await;
     let orders = world.orders("o", 10, -3_600_000).await;
@@ -242,7 +242,7 @@ async fn a_message_that_comes_late_closes_what_is_long_overdue() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -272,7 +272,7 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
 }
 
 /// Ids at the edge of what is allowed, without a message-id, so that the worker makes one up for the copy.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_longest_order_ids_can_be_closed_put_back_and_parked() {
     let world = World::new().await;
     let longest = overdue::internals::order::MAX_ORDER_ID_BYTES;
@@ -298,7 +298,7 @@ async fn the_longest_order_ids_can_be_closed_put_back_and_parked() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn several_timeouts_each_have_their_queue_and_share_the_levels() {
     let text = format!(
         "{}\n[[timeout]]\nname = \"unconfirmed\"\nafter = \"2s\"\n",

@@ -31,7 +31,7 @@ fn the_page_shows_the_files_of_the_example() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_page_leads_from_tables_to_an_expired_purchase() {
     let world = World::empty().await;
     fs::remove_file(world.topology_file()).unwrap();
@@ -101,7 +101,7 @@ pub(super) fn write_example(world: &World) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn keys_of_any_type_are_found_by_their_index() {
     for (key, made) in
         [("bigint", "n"), ("integer", "n"), ("uuid", "md5(n::text)::uuid"), ("text", "'o-' || n")]
@@ -166,7 +166,7 @@ async fn keys_of_any_type_are_found_by_their_index() {
 }
 
 /// 2,995 purchases that no message comes for, a page of 500 after the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_goes_through_keys_that_are_numbers() {
     let (world, effect) = shop("bigint").await;
     world.apply(&world.topology).await;
@@ -192,7 +192,7 @@ async fn the_sweep_goes_through_keys_that_are_numbers() {
 }
 
 /// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
     let (world, effect) = shop("bigint").await;
     world
@@ -224,7 +224,7 @@ async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
 }
 
 /// It writes nothing, and says what is missing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     let (world, _) = shop("bigint").await;
     write_example(&world);
@@ -299,7 +299,7 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
 }
 
 /// What `init` writes is the example, whole; and it overwrites nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn init_writes_files_to_start_from_and_overwrites_nothing() {
     let folder = crate::support::Folder::with(&[]);
     let run = folder.run(&["init"], &[]);
@@ -326,7 +326,7 @@ async fn init_writes_files_to_start_from_and_overwrites_nothing() {
 }
 
 /// An amount in the row itself, and names that have to be quoted; from the files to a closed row.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn init_writes_what_closes_the_rows_of_any_table() {
     let world = World::empty().await;
     world
@@ -383,7 +383,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
 }
 
 /// By the list of the server that the tests have: a newer one may have more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn words_that_postgresql_reserves_are_quoted() {
     let world = World::empty().await;
     let rows = world.rows("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')").await;

@@ -51,7 +51,7 @@ async fn consume(wire: &Wire, queue: &str) -> Consumer {
     wire.channel.basic_consume(queue.into(), "".into(), options, none).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
     let world = applied().await;
     world.queue("orders.refunds", json!({ "x-dead-letter-exchange": "orders.park" })).await;
@@ -76,7 +76,7 @@ async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
     assert_eq!(world.objects().await, before);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
     let world = applied().await;
     let theirs = TWO_TIMEOUTS.replace("\"orders\"", "\"orders.eu\"");
@@ -97,7 +97,7 @@ async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
     assert!(!world.objects().await.queues.contains_key("orders.delay.30m"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them() {
     let world = applied().await;
     let marked = world.marks().await;
@@ -115,7 +115,7 @@ async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them()
     assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_queue_that_has_lost_its_mark_is_retired_once_somebody_marks_it() {
     let world = applied().await;
     world.without_marks().await;
@@ -177,7 +177,7 @@ async fn answering(world: &World, status: &str, body: &str) -> Management {
 }
 
 /// A queue that somebody reads would be deleted for an answer that did not come.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn consumers_that_are_not_known_are_not_taken_for_none() {
     let world = applied().await;
     let wire = world.wire().await;
@@ -199,7 +199,7 @@ async fn consumers_that_are_not_known_are_not_taken_for_none() {
 }
 
 /// A generation is another's queue unless it has our mark, whatever its name is.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_worker_consumes_no_generation_that_is_not_ours() {
     let world = applied().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_worker_consumes_no_generation_that_is_not_ours() {
     assert_eq!(wire.ready("orders.unpaid.2").await, 1, "{}", worker.log());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     let world = applied().await;
     let wire = world.wire().await;
@@ -240,7 +240,7 @@ async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     until("gone", async || world.overdue(&["plan"]), gone).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody() {
     let world = applied().await;
     world.exchange("orders.legacy", "topic", json!({})).await;
@@ -254,7 +254,7 @@ async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody()
 }
 
 /// What waits for it comes out where a worker with the old file consumes it, and only then it is removed.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_timeout_is_removed_without_loss() {
     // Long enough that the broker counts what waits there, and that it still waits when the plan is made.
     let text = TWO_TIMEOUTS.replace("\"3s\"", "\"15s\"");
@@ -290,7 +290,7 @@ async fn a_timeout_is_removed_without_loss() {
 }
 
 /// Neither what waits in the queue of the timeout nor what is to be unbound is a worker's business.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {
     let mut world = applied().await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {
     assert_eq!(wire.ready("orders.unshipped").await, 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_renamed_topology_names_what_the_old_name_left() {
     let world = applied().await;
     world.rewrite("\"orders\"", "\"shop\"");

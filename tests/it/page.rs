@@ -92,7 +92,7 @@ async fn run_page(world: &World, page: &str) -> usize {
 }
 
 /// docs/several-shops.md: the messages of one are not in the levels of the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn several_shops_are_beside_each_other_as_the_page_says() {
     let world = World::empty().await;
     assert_eq!(run_page(&world, "docs/several-shops.md").await, 1);
@@ -102,7 +102,7 @@ async fn several_shops_are_beside_each_other_as_the_page_says() {
 }
 
 /// docs/change-a-delay.md: what waits in the old level stays there, and what comes later waits in the new one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_delay_is_changed_as_the_page_says() {
     let world = World::empty().await;
     let wire = world.wire().await;
@@ -112,7 +112,7 @@ async fn a_delay_is_changed_as_the_page_says() {
 }
 
 /// docs/second-deadline.md: the reminder is due, the purchase is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_has_two_deadlines_as_the_page_says() {
     let world = World::empty().await;
     std::fs::remove_file(world.topology_file()).unwrap();

@@ -88,7 +88,7 @@ pub(super) fn shown(world: &World, run: &Run) -> String {
     world.shown(run)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_list_says_why_and_what_the_orders_are_now_and_takes_nothing_out() {
     let world = furnished().await;
     due_in_40m(&world).await;
@@ -135,7 +135,7 @@ fn regex_like(text: &str, marker: &str) -> String {
 }
 
 /// A quorum queue drops what was delivered more than 20 times, unless it has no delivery limit.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn messages_that_are_read_again_and_again_stay() {
     let world = World::new().await;
     let bodies = ids("o", 2_500);
@@ -151,7 +151,7 @@ async fn messages_that_are_read_again_and_again_stay() {
 }
 
 /// An exit code of 0 means that all of them were read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_list_that_is_stopped_does_not_pass_for_a_whole_one() {
     const MESSAGES: u32 = 2_500;
     let world = World::new().await;
@@ -189,7 +189,7 @@ async fn a_list_that_is_stopped_does_not_pass_for_a_whole_one() {
     all_back(&world, MESSAGES).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_parking_lot_with_a_delivery_limit_is_not_read() {
     let world = furnished().await;
     let policy = json!({ "delivery-limit": 5 });
@@ -204,7 +204,7 @@ async fn a_parking_lot_with_a_delivery_limit_is_not_read() {
 }
 
 /// Looked at while the database is gone: the list is there, without the orders' states.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_list_needs_no_database_and_a_replay_does() {
     let world = furnished().await;
     let nobody = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
@@ -218,7 +218,7 @@ async fn a_list_needs_no_database_and_a_replay_does() {
     all_back(&world, 7).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn ten_thousand_messages_with_garbage_headers() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -273,7 +273,7 @@ async fn ten_thousand_messages_with_garbage_headers() {
 }
 
 /// The rights that docs/parked.md names are enough for everything, and one less is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_rights_of_somebody_on_call() {
     let world = furnished().await;
     let rights = [r"^orders\.parked\.lock$", r"^orders\.(in|dlx)$", r"^orders\.parked(\.[0-9]+)?$"];
@@ -303,7 +303,7 @@ async fn the_rights_of_somebody_on_call() {
 }
 
 /// Each way in that the broker takes by itself: none of these messages has a reason of ours.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
     let world = World::new().await;
     let wire = world.wire().await;

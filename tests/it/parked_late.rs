@@ -48,7 +48,7 @@ async fn hold_back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn messages_that_are_on_their_way_are_listed() {
     let world = furnished().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -11,7 +11,7 @@ use super::parked::{LOT, UNKNOWN, all_back, furnished, holding_one, ready, shown
 
 const HELD: &str = "messages that somebody else holds were not looked at: somebody else reads";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_the_rest() {
     let world = furnished().await;
     let wire = world.wire().await;
@@ -49,7 +49,7 @@ async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_
 }
 
 /// What a real worker parks is replayed when its cause is gone, and has all its retries again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_came_too_late_is_closed_after_a_replay() {
     let world = World::new().await;
     let worker = world.worker();
@@ -76,7 +76,7 @@ async fn an_order_that_came_too_late_is_closed_after_a_replay() {
 }
 
 /// Killed anywhere: what was published and is still parked is found final by the next one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_replay_that_is_killed_loses_nothing_and_closes_nothing_twice() {
     let world = World::new().await;
     let orders = world.orders("o", 600, -1_000).await;
@@ -102,7 +102,7 @@ async fn a_replay_that_is_killed_loses_nothing_and_closes_nothing_twice() {
     world.until_empty(LOT).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_replay_that_is_asked_to_stop_says_what_it_has_done() {
     let world = World::new().await;
     let orders = world.orders("o", 300, -1_000).await;
@@ -123,7 +123,7 @@ async fn a_replay_that_is_asked_to_stop_says_what_it_has_done() {
     all_back(&world, 300 - sent).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_at_once_and_the_second_says_so() {
     let world = furnished().await;
     let wire = world.wire().await;
@@ -152,7 +152,7 @@ async fn two_at_once_and_the_second_says_so() {
 }
 
 /// Two processes begin on the same messages: one takes them out, the other one says so and does nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_replays_of_the_same_messages_publish_each_once() {
     const MESSAGES: usize = 2_000;
     let world = World::new().await;
@@ -188,7 +188,7 @@ async fn two_replays_of_the_same_messages_publish_each_once() {
 }
 
 /// Whoever only reads holds no lock, e.g. a list.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_somebody_else_holds_is_missed_and_that_is_said() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -225,7 +225,7 @@ async fn what_somebody_else_holds_is_missed_and_that_is_said() {
 }
 
 /// E.g. what rings when something is parked, and acks nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn beside_somebody_who_gives_nothing_back_the_rest_is_shown_and_taken_out() {
     let world = furnished().await;
     let _reader = holding_one(&world).await;
@@ -249,7 +249,7 @@ async fn beside_somebody_who_gives_nothing_back_the_rest_is_shown_and_taken_out(
 }
 
 /// However many are parked while somebody thinks about the answer, and also where some are equal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_answer_takes_what_its_question_has_counted() {
     let world = World::new().await;
     world.orders("o", 3, -1_000).await;
@@ -290,7 +290,7 @@ async fn an_answer_takes_what_its_question_has_counted() {
     assert!(run.code == Some(0) && run.stdout.contains("3 messages dropped"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_dropped_needs_a_reason_and_leaves_a_record() {
     let world = furnished().await;
     let run = world.overdue(&["parked", "drop", "--yes", "--because", "test data"]);
@@ -329,7 +329,7 @@ async fn what_is_dropped_needs_a_reason_and_leaves_a_record() {
     all_back(&world, 2).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
     let world = World::new().await;
     let orders = world.orders("o", 60, -1_000).await;
@@ -355,7 +355,7 @@ async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
 }
 
 /// Before the first message something fails: that is the answer, and no count of none.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_replay_or_drop_that_may_not_begin_says_only_why() {
     let world = furnished().await;
     let database = world.database_user().await;
@@ -380,7 +380,7 @@ async fn a_replay_or_drop_that_may_not_begin_says_only_why() {
 }
 
 /// The broker would confirm it, and park it at once; or somebody who listens there would have it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_no_queue_gets_when_it_is_due_stays_until_the_topology_is_applied() {
     let world = World::new().await;
     let mut orders = world.orders("o", 2, -1_000).await;

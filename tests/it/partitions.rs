@@ -70,7 +70,7 @@ async fn filled() -> (World, Effect) {
 }
 
 /// The contract, wherever the order is: due, paid, not due, unknown, twice, in another spelling, locked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_is_found_in_any_partition() {
     let (world, effect) = filled().await;
     let mut client = world.store.client().await.unwrap();
@@ -105,7 +105,7 @@ async fn an_order_is_found_in_any_partition() {
 }
 
 /// In either look: 1 is due today, 5001 was due days ago.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_whose_state_a_trigger_keeps_gives_nothing_back() {
     let (world, effect) = filled().await;
     world
@@ -124,7 +124,7 @@ async fn an_order_whose_state_a_trigger_keeps_gives_nothing_back() {
 }
 
 /// What a worker sweeps, from the oldest day on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_goes_through_the_days() {
     let (world, effect) = filled().await;
     world.apply(&world.topology).await;
@@ -141,7 +141,7 @@ async fn the_sweep_goes_through_the_days() {
 }
 
 /// The effect for a table without partitions is right as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_effect_of_init_closes_them_too() {
     let (world, effect) = filled().await;
     let plain = Effect { sql: read("examples/own-tables/expire.sql"), ..effect };
@@ -157,7 +157,7 @@ async fn the_effect_of_init_closes_them_too() {
 }
 
 /// A deadline that moves over midnight while the row is asked for: busy, or asked again, and never twice.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadline_that_moves_to_another_day_is_found_there() {
     let (world, effect) = filled().await;
     let mut client = world.store.client().await.unwrap();
@@ -202,7 +202,7 @@ fn scans<'a>(plan: &'a [String], of: &str) -> Vec<&'a str> {
 }
 
 /// The pages of sweep, burst, `status` and `rebuild`: each by its index, in the order of the days, without a sort.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn pages_are_read_by_the_index_of_the_days_that_matter() {
     let (world, effect) = filled().await;
     let sql = effect.overdue_sql.unwrap();
@@ -227,7 +227,7 @@ async fn pages_are_read_by_the_index_of_the_days_that_matter() {
 }
 
 /// The statement of the function in the first step, and in the second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_batch_of_messages_looks_into_three_partitions() {
     let (world, _) = filled().await;
     let function = read(&format!("{EXAMPLE}/function.sql"));
@@ -264,7 +264,7 @@ async fn a_batch_of_messages_looks_into_three_partitions() {
 }
 
 /// What a person types.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_commands_work_on_partitions() {
     let (world, effect) = filled().await;
     let folder = world.dir.path();

@@ -92,7 +92,7 @@ async fn unshipped(world: &World, prefix: &str, count: usize) -> Vec<String> {
 }
 
 /// Three workers, and a load of orders with and without messages, many of them at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn from_the_moment_it_returns_no_worker_closes_an_order_of_the_timeout() {
     let world = World::of(TWO).await;
     let mut workers = Vec::new();
@@ -143,7 +143,7 @@ async fn from_the_moment_it_returns_no_worker_closes_an_order_of_the_timeout() {
 }
 
 /// What began before is waited for, and what comes meanwhile is refused at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_waits_for_whoever_closes_orders_already() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -168,7 +168,7 @@ async fn it_waits_for_whoever_closes_orders_already() {
 }
 
 /// Who that is, if it does not end. For all others the pause holds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_names_whoever_does_not_stop_closing_orders() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -198,7 +198,7 @@ async fn it_names_whoever_does_not_stop_closing_orders() {
 }
 
 /// By the database's clock, whatever is done.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_ends_after_its_time() {
     let world = World::clocked().await;
     let orders = world.orders("o", 3, 0).await;
@@ -224,7 +224,7 @@ async fn it_ends_after_its_time() {
 }
 
 /// By the database's clock, which goes only where it is set, and once back: in each second one worker closes what the rate lets it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_rate_is_kept_by_all_workers_together() {
     const USED: &str = "SELECT count(*) FROM pauses
         WHERE used_until > clock_timestamp() AND used_until <= clock_timestamp() + interval '1 s'";
@@ -261,7 +261,7 @@ async fn a_rate_is_kept_by_all_workers_together() {
 }
 
 /// Orders that come as usual would be late at it once many are due together.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_rate_ends_beside_a_few_orders_per_second_and_not_beside_a_backlog() {
     const IN_FORCE: &str = "SELECT count(*) FROM pauses WHERE ends_at > clock_timestamp()";
     let world = World::clocked().await;
@@ -296,7 +296,7 @@ async fn a_rate_ends_beside_a_few_orders_per_second_and_not_beside_a_backlog() {
 }
 
 /// What was closed is not asked for again, however often the rest has to wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_fails_is_parked_at_a_rate_as_well() {
     let world = World::new().await;
     let orders = world.orders("o", 60, -3_600_000).await;
@@ -319,7 +319,7 @@ async fn an_order_that_fails_is_parked_at_a_rate_as_well() {
 }
 
 /// The rate splits the page. Before its second half, of which an order fails, is known to be at fault, another pause begins.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_closed_before_a_pause_is_counted() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -346,7 +346,7 @@ async fn what_was_closed_before_a_pause_is_counted() {
 }
 
 /// Whoever looks at no page of a worker and has no alert: its sweep looks itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_nobody_asks_sees_that_a_pause_has_ended() {
     let world = World::new().await;
     world.orders("o", 3, -3_600_000).await;
@@ -364,7 +364,7 @@ async fn a_worker_that_nobody_asks_sees_that_a_pause_has_ended() {
 }
 
 /// One that has another topology file: it does not know that there is such a timeout, and its sweep would find the order.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_with_an_older_topology_file_leaves_the_orders_alone() {
     let world = World::of(SHARED).await;
     let older = world.dir.path().join("older.toml");
@@ -389,7 +389,7 @@ async fn a_worker_with_an_older_topology_file_leaves_the_orders_alone() {
 }
 
 /// Nobody knows of which timeout an order is that the sweep finds: of such an effect it leaves them all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages() {
     let world = World::of(SHARED).await;
     let orders = world.orders("o", 3, -1_000).await;
@@ -409,7 +409,7 @@ async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_is_ready_meanwhile_and_says_so() {
     let world = World::new().await;
     let (_process, address) = world
@@ -435,7 +435,7 @@ async fn a_worker_is_ready_meanwhile_and_says_so() {
     until("counted", lasts, |metrics| metrics.get(name) == Some(&0.0)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_paused_is_refused() {
     let world = World::new().await;
     let refused = |arguments: &[&str], code: i32, says: &str| {
@@ -461,7 +461,7 @@ async fn what_cannot_be_paused_is_refused() {
 }
 
 /// Somebody else makes it longer, and gives the reason of that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_pause_is_changed_by_another_one() {
     let world = World::new().await;
     pause(&world);
@@ -489,7 +489,7 @@ async fn a_pause_is_changed_by_another_one() {
 }
 
 /// It is in force before the wait, and whoever ends the wait has been told so.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_wait_that_is_ended_leaves_a_pause_and_says_so() {
     const SAID: &str = "unpaid is paused; waiting for whoever began to close its orders before\n";
     let world = World::new().await;

@@ -47,7 +47,7 @@ async fn closed_by(world: &World, path: &str) -> i64 {
     world.number(&format!("SELECT count(*) FROM closures WHERE path = '{path}'")).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn all_work_is_done_behind_a_pooler_also_when_it_is_restarted() {
     let world = World::new().await;
     let Some(mut pooler) = Pooler::of(&world).await else { return };
@@ -123,7 +123,7 @@ async fn all_work_is_done_behind_a_pooler_also_when_it_is_restarted() {
 }
 
 /// A lock of a session would stay with a connection that the pooler keeps.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn behind_a_pooler_one_worker_publishes_by_the_lock_of_an_open_transaction() {
     let world = World::new().await;
     let Some(pooler) = Pooler::of(&world).await else { return };
@@ -179,7 +179,7 @@ async fn behind_a_pooler_one_worker_publishes_by_the_lock_of_an_open_transaction
     world.until_none("no lock is left with the pooler", LOCKS).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn doctor_says_what_the_user_lacks_behind_a_pooler_in_either_mode() {
     let world = World::new().await;
     let Some(mut pooler) = Pooler::without_settings(&world).await else { return };

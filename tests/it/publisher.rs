@@ -37,7 +37,7 @@ async fn plain_exchange(wire: &Wire) -> String {
     wire.listen("plain", "there").await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_confirmed_message_is_persistent_and_comes_out_of_its_level() {
     let world = World::new().await;
     world.publisher().await.publish(world.notice("100ms", "o-1")).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_confirmed_message_is_persistent_and_comes_out_of_its_level() {
     assert_eq!(due.text(), r#"{"order_id":"o-1"}"#);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_unroutable_message_is_returned_with_the_brokers_reason() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -64,7 +64,7 @@ async fn an_unroutable_message_is_returned_with_the_brokers_reason() {
     publisher.publish(message("plain", "there", "m-2")).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_3000_pipelined_messages_each_return_is_told_to_the_right_one() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -88,7 +88,7 @@ async fn of_3000_pipelined_messages_each_return_is_told_to_the_right_one() {
 }
 
 /// Many tasks on clones of one publisher, with ids that repeat: whoever shares an id shares its fate.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn tasks_that_share_a_publisher_each_hear_about_their_own_messages() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -110,7 +110,7 @@ async fn tasks_that_share_a_publisher_each_hear_about_their_own_messages() {
     until("400 routed", async || wire.ready(&queue).await, |ready| *ready == 400).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_full_queue_refuses_and_the_others_are_confirmed() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -139,7 +139,7 @@ async fn a_full_queue_refuses_and_the_others_are_confirmed() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
     let world = World::new().await;
     let publisher = world.publisher().await;
@@ -154,7 +154,7 @@ async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
     assert!(publisher.is_closed());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
     let world = World::new().await;
     let publisher = world.publisher().await;
@@ -165,7 +165,7 @@ async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
     assert!(error.to_string().contains("larger than"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_connection_that_the_operator_closes_is_told_to_every_publish() {
     let world = World::new().await;
     let publisher = world.publisher().await;
@@ -178,7 +178,7 @@ async fn a_connection_that_the_operator_closes_is_told_to_every_publish() {
     world.publisher().await.publish(world.notice("30m", "again")).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_connection_cut_while_confirms_are_outstanding_leaves_them_unknown_and_nothing_hangs() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.broker_socket()).await;
@@ -211,7 +211,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// Whether the message or the confirm was lost on the way: it is unknown, and told within the time-out. What the broker returns
 /// later is for no other message: the connection is not used any more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
     let world = World::new().await;
     let socket = world.services.broker_socket();
@@ -236,7 +236,7 @@ async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_publisher_that_nobody_holds_closes_its_connection() {
     let world = World::new().await;
     let publisher = world.publisher().await;

@@ -31,7 +31,7 @@ async fn stall<'a>(world: &World, client: &'a mut Connection, which: &str) -> Tr
 }
 
 /// If all were prefetched each time, the broker would park all of them with the ninth connection that is lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn good_messages_survive_more_workers_that_die_with_them_than_the_limit() {
     let world = World::of(&limited()).await;
     let wire = world.wire().await;
@@ -62,7 +62,7 @@ async fn good_messages_survive_more_workers_that_die_with_them_than_the_limit() 
 }
 
 /// A message that ends each worker that takes it: killed here as soon as it is being closed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_kills_its_workers_is_parked_alone() {
     let world = World::of(&limited()).await;
     let wire = world.wire().await;

@@ -7,7 +7,7 @@ use crate::support::{World, until};
 
 const PAY: &str = include_str!("../../sql/pay.sql");
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_payment_that_commits_while_the_order_is_being_tried_wins() {
     let world = World::new().await;
     let orders = world.orders("o", 3, 0).await;
@@ -27,7 +27,7 @@ async fn a_payment_that_commits_while_the_order_is_being_tried_wins() {
     assert_eq!(worker.stop().await.closed, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_payment_that_rolls_back_while_the_order_is_being_tried_loses() {
     let world = World::new().await;
     let orders = world.orders("o", 3, 0).await;
@@ -46,7 +46,7 @@ async fn a_payment_that_rolls_back_while_the_order_is_being_tried_loses() {
 }
 
 /// A payment in the last instant: the deadline passes while the payment is open.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn payments_at_the_very_deadline_end_one_way_or_the_other() {
     let world = Arc::new(World::new().await);
     let orders = world.orders("o", 200, 400).await;

@@ -8,7 +8,7 @@ use crate::{
     support::{World, until},
 };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_block_of_the_readme_runs() {
     let world = World::empty().await;
     std::fs::remove_file(world.topology_file()).unwrap();

@@ -107,7 +107,7 @@ pub(super) async fn rebuild_again(run: impl Fn() -> Run) -> Run {
     until("the lock is free", async || run(), |run| run.code != Some(1)).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_would_be_published_is_shown_and_nothing_is_done() {
     let world = states().await;
     let run = world.overdue(&["rebuild", "--rate", "1"]);
@@ -133,7 +133,7 @@ async fn what_would_be_published_is_shown_and_nothing_is_done() {
     assert!(run.stdout.ends_with("no other order is open: there is nothing to publish\n"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
     let world = states().await;
     let run = world.overdue(&["rebuild", "--yes", "-o", "json"]);
@@ -162,7 +162,7 @@ async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
 }
 
 /// The broker is empty, the orders are due now, soon and later; nothing but the notices closes them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_deadlines() {
     let world = World::new().await;
     world.orders("late", 20, -5_000).await;
@@ -188,7 +188,7 @@ async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_dea
     assert_eq!(world.number("SELECT count(*) FROM orders WHERE status = 'unpaid'").await, 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn on_a_ladder_each_notice_takes_the_key_of_its_time() {
     let world = World::of(crate::scheduled::LADDER).await;
     world.orders("late", 5, -5_000).await;
@@ -214,7 +214,7 @@ async fn on_a_ladder_each_notice_takes_the_key_of_its_time() {
     assert_eq!(worker.stop().await.parked, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_broker_without_the_topology_gets_nothing() {
     let world = World::new().await;
     far(&world, "o", 2).await;
@@ -232,7 +232,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
 }
 
 /// The first orders would be published, and one in the middle that takes this way would end it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_ladder_without_one_of_its_queues_gets_nothing() {
     let world = World::of(crate::support::samples::LADDER).await;
     world.orders("soon", 2, 600_000).await;
@@ -246,7 +246,7 @@ async fn a_ladder_without_one_of_its_queues_gets_nothing() {
 }
 
 /// Between what a worker holds and what the shortest level lets go there is no way that ends in time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn levels_that_are_too_long_for_an_order_are_named_before() {
     let text =
         OWN.replace("\"1s\", ", "").replace("\"1s\"", "\"30m\"").replace("effect = \"mine\"", "");
@@ -260,7 +260,7 @@ async fn levels_that_are_too_long_for_an_order_are_named_before() {
 }
 
 /// An effect that nobody can ask for its open orders says what to write.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let world = World::of(OWN).await;
     let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
@@ -293,7 +293,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
 }
 
 /// Dates at the ends of the calendar, and ids that no message can carry: what is shown before is what is done.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
     let world = World::new().await;
     far(&world, "o", 2).await;
@@ -333,7 +333,7 @@ async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
 }
 
 /// The rights that docs/rebuild.md names are enough, and one less is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_rights_that_it_needs() {
     let world = World::new().await;
     far(&world, "o", 2).await;
@@ -352,7 +352,7 @@ async fn the_rights_that_it_needs() {
 }
 
 /// Its levels take every notice, and the broker parks each when it is due. Timeouts that are there are rebuilt.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_that_is_not_applied_gets_nothing() {
     let unshipped = "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\neffect = \"cancel\"\n\n";
     assert!(THREE.contains(unshipped));

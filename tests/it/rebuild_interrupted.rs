@@ -57,14 +57,14 @@ impl Broken {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn ctrl_c_ends_it_and_the_next_one_goes_on() {
     let broken = half_way(|_| {}).await;
     broken.process.signal("INT");
     broken.goes_on(1, "error: stopped").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
     let services = crate::support::Services::main();
     let proxy = Proxy::to(&services.broker_socket()).await;
@@ -83,7 +83,7 @@ async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
     broken.goes_on(69, "are confirmed").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_database_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
     let services = crate::support::Services::main();
     let proxy = Proxy::to(&services.database_socket()).await;
@@ -96,7 +96,7 @@ async fn a_database_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
     broken.goes_on(69, "PostgreSQL").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_at_once_and_the_second_says_so() {
     let world = World::new().await;
     far(&world, "o", 2).await;
@@ -116,7 +116,7 @@ async fn two_at_once_and_the_second_says_so() {
 }
 
 /// The first one goes on until it is done, the second one does nothing, and a worker closes what is due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
     let mut broken = half_way(|_| {}).await;
     broken.process.signal("STOP");

@@ -28,7 +28,7 @@ async fn end_leader(world: &World) {
     until("it has ended", async || world.number(&there).await, |there| *there == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_two_relays_one_publishes_and_the_other_takes_over() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -52,7 +52,7 @@ async fn of_two_relays_one_publishes_and_the_other_takes_over() {
 }
 
 /// Before, it led for ever, and tried again and again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_cannot_publish_lets_another_one_take_over() {
     let world = World::new().await;
     let user = world.user("").await;
@@ -69,7 +69,7 @@ async fn a_worker_that_cannot_publish_lets_another_one_take_over() {
 }
 
 /// Three workers, and each that publishes loses its connection to the database.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -98,7 +98,7 @@ async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
 }
 
 /// Before, nothing was forgotten, and the same events were published every few seconds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -130,7 +130,7 @@ async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
 }
 
 /// As one that somebody else deletes at that moment: the statement that has waited for it still sees it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_is_gone_at_a_second_look_is_not_called_undeletable() {
     let world = World::new().await;
     let keeps = "CREATE SEQUENCE looks;
@@ -149,7 +149,7 @@ async fn a_row_that_is_gone_at_a_second_look_is_not_called_undeletable() {
 }
 
 /// A DELETE that hangs is given up after seconds, and the others are deleted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
     let world = World::new().await;
     // data: it never ends
@@ -187,7 +187,7 @@ async fn blocks(client: &Connection, after: i64) -> i64 {
 }
 
 /// A backup keeps what was deleted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn under_an_old_snapshot_a_claim_does_not_read_what_is_gone() {
     const EVENTS: i64 = 10_000;
     let world = World::new().await;
@@ -207,7 +207,7 @@ async fn under_an_old_snapshot_a_claim_does_not_read_what_is_gone() {
 }
 
 /// Many rows are gone by then.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_floor_rises_before_the_next_look_at_everything() {
     const EVENTS: i64 = 3_000;
     let world = World::new().await;
@@ -228,7 +228,7 @@ async fn the_floor_rises_before_the_next_look_at_everything() {
 }
 
 /// Its row comes before the events that its order gets later, and may have the smaller id.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_transaction_that_has_written_an_event_is_known_until_it_ends() {
     let world = World::new().await;
     let (client, writer) =
@@ -244,7 +244,7 @@ async fn a_transaction_that_has_written_an_event_is_known_until_it_ends() {
 }
 
 /// Nobody waits for an event that is published.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_published_event_whose_row_cannot_be_deleted_does_not_count_as_waiting() {
     let world = World::new().await;
     world
@@ -270,7 +270,7 @@ async fn a_published_event_whose_row_cannot_be_deleted_does_not_count_as_waiting
 }
 
 /// Otherwise what gets the id of an event that is published, after a failover, would be deleted without being published.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lost_connection_ends_what_is_known_of_published_rows() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -294,7 +294,7 @@ async fn a_lost_connection_ends_what_is_known_of_published_rows() {
 }
 
 /// The others of its page are set aside, and what may be published goes out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_refused_event_that_cannot_be_moved_holds_up_no_others() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -320,7 +320,7 @@ async fn a_refused_event_that_cannot_be_moved_holds_up_no_others() {
 }
 
 /// What is published stays known as long as it cannot be deleted; when that is too much, nothing more is published.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn rows_that_nothing_deletes_are_published_once() {
     let world = World::new().await;
     let wire = world.wire().await;

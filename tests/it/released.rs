@@ -30,7 +30,7 @@ fn read(release: &str, name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn its_files_are_understood() {
     let world = World::empty().await;
     for release in ["0.1.0"] {
@@ -45,7 +45,7 @@ async fn its_files_are_understood() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn its_objects_are_left_as_they_are() {
     for strategy in ["levels", "ladder"] {
         let world =
@@ -76,7 +76,7 @@ async fn shape(world: &World) -> String {
     row.get::<_, String>(0).replace(&world.schema, "<schema>")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn its_tables_become_these_and_keep_their_rows() {
     let fresh = World::empty().await;
     fresh.store.init(&fresh.schema, false).await.unwrap();
@@ -98,7 +98,7 @@ async fn its_tables_become_these_and_keep_their_rows() {
 
 /// It is run with each release, beside workers and order services: with nothing to add it waits for no transaction that writes events
 /// or notices.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn tables_that_are_as_they_should_be_are_not_locked() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
@@ -110,7 +110,7 @@ async fn tables_that_are_as_they_should_be_are_not_locked() {
     writer.rollback().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn tables_of_a_newer_one_are_left_alone() {
     let world = World::new().await;
     let newer =
@@ -140,7 +140,7 @@ fn properties(message: &Value) -> BasicProperties {
 }
 
 /// Messages wait for a month in a level, and in the parking lot.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn its_messages_are_understood() {
     let world = World::new().await;
     let messages: Vec<Value> = serde_json::from_str(&read("0.1.0", "messages.json")).unwrap();
@@ -209,7 +209,7 @@ async fn load(world: &World, round: &str) {
 }
 
 /// Tables, topology and workers go to this version and back, while orders come and fall due.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_rolling_upgrade_and_the_way_back_lose_nothing() {
     let Some(binary) = std::env::var_os("OVERDUE_RELEASED_BINARY") else {
         eprintln!(

@@ -53,7 +53,7 @@ impl World {
 }
 
 /// Their messages come out before they are due, so the worker with the old file puts them back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_of_the_ladder() {
     let mut world = World::applied(LADDER).await;
     world.store.init(&world.schema, true).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_o
     drop(worker);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_ladder_that_drains_is_no_finding_and_no_command_takes_its_way() {
     let mut world = World::applied(LADDER).await;
     world.notify_after("unshipped", 11, &["o-1".to_owned()]).await;
@@ -94,7 +94,7 @@ async fn a_ladder_that_drains_is_no_finding_and_no_command_takes_its_way() {
 }
 
 /// Removed, back in the file, and not applied: another removal must not count from then.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_takes_the_mark_from_the_queue_of_a_timeout_that_is_back() {
     let world = World::applied(LADDER).await;
     world.store.init(&world.schema, true).await.unwrap();

@@ -20,7 +20,7 @@ async fn with_a_neighbour(world: &World) -> Topology {
     theirs
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     let world = World::empty().await;
     let theirs = with_a_neighbour(&world).await;
@@ -42,7 +42,7 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
 }
 
 /// With a worker at work, and with messages, until they are given up.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_is_in_use_or_holds_messages_is_refused() {
     let world = World::new().await;
     world.publish_to("orders.in", "30m.unpaid", 3).await;
@@ -65,7 +65,7 @@ async fn what_is_in_use_or_holds_messages_is_refused() {
 }
 
 /// What the user's tables need is not dropped, and neither are they.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_tables_go_on_request_and_the_users_stay() {
     let world = World::new().await;
     let orders = world.orders("o", 1, 0).await;
@@ -99,7 +99,7 @@ async fn the_tables_go_on_request_and_the_users_stay() {
 }
 
 /// Refused before anything of the topology goes.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn tables_of_another_topology_stay() {
     let world = World::new().await;
     world.store.register_timeouts("orders", &[("unpaid", HALF_HOUR)]).await.unwrap();
@@ -122,7 +122,7 @@ async fn tables_of_another_topology_stay() {
 }
 
 /// A table of the user, with a name of ours.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_table_that_has_only_the_name_is_not_dropped() {
     for theirs in [
         "DROP TABLE outbox; CREATE TABLE outbox (id bigint PRIMARY KEY, payload jsonb NOT NULL)",
@@ -163,7 +163,7 @@ async fn removed_during(world: &World, change: &str) -> Run {
 }
 
 /// The tables are dropped with the rows that were shown, or with none.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn rows_that_are_written_after_the_question_are_not_lost() {
     let world = World::new().await;
     world.until_all_counted().await;
@@ -177,7 +177,7 @@ async fn rows_that_are_written_after_the_question_are_not_lost() {
     assert!(published.stdout.contains("dropped 9 tables"), "{published}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn tables_that_a_transaction_uses_stay() {
     let world = World::new().await;
     world.until_all_counted().await;

@@ -76,7 +76,7 @@ fn quiet() -> BasicProperties {
     BasicProperties::default().with_delivery_mode(2)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[apply(world_test)]
 async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_nothing_early() {
     const WAITING: usize = 2_000;
     let mut world = World::of(BEFORE).await;
@@ -146,7 +146,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     assert_eq!(wire.take("orders.parked.2").await, None, "parked");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_saved_plan_is_carried_out_as_it_is_or_refused_if_another_one_is_due() {
     let mut world = World::of(BEFORE).await;
     world.until_all_counted().await;
@@ -179,7 +179,7 @@ async fn a_saved_plan_is_carried_out_as_it_is_or_refused_if_another_one_is_due()
     assert_eq!(again.code, Some(1), "{again}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_removed_timeout_with_messages_is_refused_with_their_count_and_can_be_discarded() {
     let mut world = World::of(BEFORE).await;
     let wire = world.wire().await;
@@ -203,7 +203,7 @@ async fn a_removed_timeout_with_messages_is_refused_with_their_count_and_can_be_
 }
 
 /// Through the default exchange nobody can be stopped from publishing: the count decides.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     let mut world = World::of(BEFORE).await;
     world.until_all_counted().await;
@@ -244,7 +244,7 @@ async fn a_queue_that_gets_a_message_after_the_plan_is_left_for_later() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn objects_of_others_are_untouched_by_a_retirement() {
     let mut world = World::of(BEFORE).await;
     let wire = world.wire().await;

@@ -65,7 +65,7 @@ async fn published(wire: &Wire, along: &str) -> Vec<Parked> {
     wire.take_all(along).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -82,7 +82,7 @@ async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
 }
 
 /// The delay is what is left when it is published, whenever that is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_notice_takes_the_best_level_for_the_time_it_has_left() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -116,7 +116,7 @@ async fn each_notice_takes_the_best_level_for_the_time_it_has_left() {
 }
 
 /// On a ladder the time that is left is the way, to the second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     let world = World::of(LADDER).await;
     world.knows_timeouts().await;
@@ -146,7 +146,7 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
 }
 
 /// Of each transaction everything, or nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_rolled_back_is_not_published() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -185,7 +185,7 @@ async fn what_was_rolled_back_is_not_published() {
 }
 
 /// A bounded run that counts: every row becomes one message that is confirmed, and goes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn twenty_thousand_rows_become_as_many_messages() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -198,7 +198,7 @@ async fn twenty_thousand_rows_become_as_many_messages() {
     assert_eq!(world.number("SELECT count(*) FROM scheduled_notices_refused").await, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_that_is_not_to_publish_leaves_the_rows() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -219,7 +219,7 @@ async fn a_worker_that_is_not_to_publish_leaves_the_rows() {
 }
 
 /// The tables come later; the worker has gone on without them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_tables_goes_on_with_one_line_where_it_is_to_publish() {
     let world = World::new().await;
     let drop = "DROP TABLE scheduled_notices, scheduled_notices_refused, schedule_timeouts";
@@ -246,7 +246,7 @@ async fn a_worker_without_the_tables_goes_on_with_one_line_where_it_is_to_publis
     assert_eq!(said.logged("ERROR"), 0, "{}", said.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_waits_is_a_metric() {
     use crate::support::pages::{metrics, sum};
     let world = World::new().await;
@@ -271,7 +271,7 @@ async fn what_waits_is_a_metric() {
 }
 
 /// Closed by message, in a burst, by the sweep, or not yet: together the orders that came due and were not paid.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_orders_that_came_due_are_accounted_for() {
     use crate::support::pages::{metrics, sum};
     let world = World::new().await;

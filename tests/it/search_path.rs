@@ -143,7 +143,7 @@ impl Traps {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_statement_finds_postgresqls_own_functions_and_operators() {
     let world = World::new().await;
     let (client, connection) =
@@ -178,7 +178,7 @@ async fn every_statement_finds_postgresqls_own_functions_and_operators() {
 }
 
 /// The user of a pooler has it with a space, and may have more in it than a worker that asks the database itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_is_the_same_one_however_the_search_path_is_written() {
     let world = World::new().await;
     let schema = &world.schema;
@@ -204,7 +204,7 @@ async fn a_lock_is_the_same_one_however_the_search_path_is_written() {
 }
 
 /// An operator that another login has made, and that writes down who runs it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_does_not_run_what_others_made() {
     let world = World::new().await;
     // Nobody publishes it: the sweep finds it.

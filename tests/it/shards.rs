@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[apply(world_test)]
 async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost() {
     const WAITING: usize = 400;
     let mut world = World::of(&text(1)).await;
@@ -121,7 +121,7 @@ async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost()
 }
 
 /// It is no queue, and is deleted or named as one is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_former_exchange_of_shards_that_somebody_feeds_is_asked_about_and_named() {
     let mut world = World::of(&text(2)).await;
     world.exchange("legacy", "topic", json!({})).await;
@@ -140,7 +140,7 @@ async fn a_former_exchange_of_shards_that_somebody_feeds_is_asked_about_and_name
 }
 
 /// What waits in the shards is consumed by a worker that cannot list the queues, and knows the new file alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_management_tag_drains_shards_that_its_file_does_not_have() {
     for (before, after) in [(6, 2), (4, 1), (1, 3)] {
         let mut world = World::of(&text(before)).await;
@@ -171,7 +171,7 @@ async fn a_worker_without_the_management_tag_drains_shards_that_its_file_does_no
 }
 
 /// In whatever generation they are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_management_api_finds_shards_that_come_while_it_works() {
     let world = World::of(&text(1)).await;
     let worker = Arc::new(Worker::new(
@@ -200,7 +200,7 @@ async fn a_worker_without_the_management_api_finds_shards_that_come_while_it_wor
     assert_eq!(worker.counters.read().closed, 30);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_comes_to_one() {
     let world = World::of(&text(4)).await;
     let workers = [world.worker(), world.worker()];
@@ -224,7 +224,7 @@ async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_co
 }
 
 /// Whether its file is the older one or the newer one: it adds nothing beside what is in use, and consumes that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_whose_file_has_another_number_adds_no_queue() {
     for (there, file) in [(1, 3), (3, 1), (2, 5)] {
         let world = World::of(&text(there)).await;
@@ -242,7 +242,7 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_shard_that_somebody_deleted_is_added_again_by_a_worker() {
     let world = World::of(&text(3)).await;
     let before = world.own_objects().await;
@@ -254,7 +254,7 @@ async fn a_shard_that_somebody_deleted_is_added_again_by_a_worker() {
 }
 
 /// The expressions that `overdue permissions` prints are enough, before the change and after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_with_the_least_rights_consumes_shards() {
     let world = World::of(&text(3)).await;
     let rights = rights(3);

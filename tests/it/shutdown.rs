@@ -28,7 +28,7 @@ async fn ready(world: &World) -> u32 {
     world.wire().await.ready("orders.unpaid").await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_signal_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
     for signal in ["TERM", "INT", "HUP"] {
         let world = World::new().await;
@@ -60,7 +60,7 @@ async fn a_signal_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothing() {
     let world = World::new().await;
     world.orders("o", 100, 0).await;
@@ -79,7 +79,7 @@ async fn a_drain_that_takes_longer_than_its_deadline_ends_with_1_and_loses_nothi
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_second_signal_exits_at_once_with_130() {
     let world = World::new().await;
     world.orders("o", 100, 0).await;
@@ -99,7 +99,7 @@ async fn a_second_signal_exits_at_once_with_130() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_idle_worker_stops_at_once() {
     let world = World::new().await;
     let mut process = world
@@ -114,7 +114,7 @@ async fn an_idle_worker_stops_at_once() {
     assert!(process.log().contains("worker stopped"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
     let world = World::new().await;
     let broker = Proxy::to(&world.services.broker_socket()).await;
@@ -150,7 +150,7 @@ async fn a_worker_whose_broker_or_database_is_away_stops_as_well() {
 }
 
 /// The roll-out of docs/operations.md: two workers, each stopped and started again in its turn while orders come all the time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_roll_out_under_load_closes_every_order_once() {
     let world = World::new().await;
     let mut workers = [world.started(|_| {}).await, world.started(|_| {}).await];

@@ -37,7 +37,7 @@ fn impatient(world: &World) -> String {
 
 /// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
 /// closed. Alone it is tried again later, because nobody knows whether it is the database that is slow.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_when_it_is_well() {
     let world = world_of_short_parts().await;
     hang(&world, "'o-1'").await;
@@ -54,7 +54,7 @@ async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_wh
 }
 
 /// They stay the oldest, and fail first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
     let world = world_of_short_parts().await;
     hang(&world, "'bad-0', 'bad-1', 'bad-2'").await;
@@ -69,7 +69,7 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others_of_their_batch() {
     let world = world_of_short_parts().await;
     hang(&world, "'o-0', 'o-1', 'o-2'").await;
@@ -84,7 +84,7 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others
 }
 
 /// The SQLSTATE of a time-out, raised by one row at once: that it is cancelled says nothing about the others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked() {
     // So that it is alone when it comes back.
     let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
@@ -108,7 +108,7 @@ async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked
 }
 
 /// Somebody cancels the worker's statement, as administrators do: no order is at fault.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
     let world = World::new().await;
     due(&world, 60).await;
@@ -124,7 +124,7 @@ async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
 }
 
 /// Its statement would last for a minute.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
     let world = World::new().await;
     let slow = "SELECT id AS order_id, due_at FROM orders, pg_sleep(60)

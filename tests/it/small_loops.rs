@@ -68,7 +68,7 @@ async fn answer(stream: TcpStream, requests: &Requests) {
 
 /// A worker that looks for queues lists them once, by name, however many timeouts it has; and asks once for the exchanges that
 /// lead to its levels and queues, and for what is bound there, however many others the virtual host has.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_look_for_new_queues_is_one_request_for_names() {
     let world = World::of(TWO_TIMEOUTS).await;
     let (port, requests) = management_api().await;
@@ -99,7 +99,7 @@ async fn a_look_for_new_queues_is_one_request_for_names() {
 }
 
 /// Two timeouts with the same effect would find the same orders.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
     const COUNTED: &str = "WITH asked AS (INSERT INTO sweeps DEFAULT VALUES)
          SELECT id AS order_id, due_at FROM orders

@@ -58,7 +58,7 @@ async fn worker(world: &World, collector: &Webhook) -> WorkerProcess {
         .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
     let world = World::new().await;
     let collector = Webhook::new(Answer::Status(200, "")).await;
@@ -125,7 +125,7 @@ async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
 }
 
 /// Neither while it works nor when it ends; what was lost is counted, and it is said when that is over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
     let world = World::new().await;
     let collector = Webhook::new(Answer::Status(503, "full")).await;
@@ -156,7 +156,7 @@ async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
     assert!(process.ended().await.success(), "{}", process.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_address_that_is_no_url_is_refused() {
     let world = World::new().await;
     for url in ["127.0.0.1:4318", "amqp://127.0.0.1:4318"] {

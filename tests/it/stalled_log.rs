@@ -79,7 +79,7 @@ impl Stalled {
 }
 
 /// Its lines wait, then they are lost and counted; orders are closed, and it stops when it is asked to.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_log_that_nobody_takes_stops_nothing() {
     let world = World::new().await;
     let stalled = Stalled::of(&world).await;

@@ -19,7 +19,7 @@ fn on_one_connection(world: &World) -> Store {
     Store::new(&world.services.database_url(None), &world.schema, 1).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_is_prepared_and_planned_once_per_connection_whatever_the_size_of_a_batch() {
     let world = World::new().await;
     let store = on_one_connection(&world);
@@ -50,7 +50,7 @@ async fn plan_of(store: &Store, part: &str) -> String {
 }
 
 /// Whoever locks stock does it in SKU order: then nobody deadlocks. It follows from the plan, so the plan is looked at.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
     let world = World::new().await;
     let store = on_one_connection(&world);
@@ -111,7 +111,7 @@ async fn changed_meanwhile(world: &World, sql: &str, prefix: &str, change: &str)
     format!("{}, {}", rows[0].get::<_, &str>(1), state.get::<_, &str>(0))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_changes_while_the_statement_runs_is_decided_by_its_latest_row() {
     let world = World::new().await;
     let contended = include_str!("../../sql/close_contended.sql");
@@ -133,7 +133,7 @@ async fn an_order_that_changes_while_the_statement_runs_is_decided_by_its_latest
     assert!(matches!(again[..], [Outcome::Closed { .. }]), "{again:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_events_nothing_is_written_into_the_outbox() {
     let world = World::new().await;
     let ids = parsed(&world.orders("o", 3, 0).await);
@@ -159,7 +159,7 @@ async fn said_by_a_closing_session(store: &Store, id: &[OrderId], setting: &str)
 }
 
 /// A lock time-out in the URL is for all other statements.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn statements_that_close_have_a_lock_timeout_of_their_own_whatever_the_url_says() {
     let world = World::new().await;
     let id = parsed(&["o-0".to_owned()]);
@@ -176,7 +176,7 @@ async fn statements_that_close_have_a_lock_timeout_of_their_own_whatever_the_url
 }
 
 /// A relay keeps its connection while it publishes, and the reader of a burst for as long as that lasts.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_closes_orders_waits_for_no_connection_that_others_keep() {
     let world = World::new().await;
     let ids = parsed(&world.orders("o", 2, 0).await);
@@ -188,7 +188,7 @@ async fn what_closes_orders_waits_for_no_connection_that_others_keep() {
 
 /// Where few rows are expected (the tables were empty, or nobody knows how many ids there are) PostgreSQL joins by comparing each
 /// with each: 2,000 orders of which one was paid took five times as long, and a claim of 2,000 events a hundred times.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_statement_compares_each_with_each() {
     let world = World::new().await;
     world.sql("VACUUM ANALYZE orders, order_items, stock, closures, outbox, outbox_refused").await;

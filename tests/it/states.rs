@@ -66,7 +66,7 @@ async fn until_ended(world: &World) {
 }
 
 /// With the binary, and nothing in its settings about effects.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_is() {
     let world = World::of(TOPOLOGY).await;
     overdue_in_each_state(&world).await;
@@ -103,7 +103,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
 }
 
 /// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
     let world = World::of(TOPOLOGY).await;
     overdue_in_each_state(&world).await;
@@ -144,7 +144,7 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
 }
 
 /// No message comes for any of them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_finds_what_is_overdue_in_each_state() {
     let world = World::of(TOPOLOGY).await;
     overdue_in_each_state(&world).await;
@@ -162,7 +162,7 @@ async fn the_sweep_finds_what_is_overdue_in_each_state() {
 }
 
 /// Whatever the state, and however overdue: an effect moves the orders of its own state only.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_changes_orders_of_its_own_state_only() {
     let effects = [
         (Effect::close(), "unpaid", "closed"),
@@ -198,7 +198,7 @@ async fn an_effect_changes_orders_of_its_own_state_only() {
 }
 
 /// Not a minute before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_before_the_deadline_of_its_state_is_not_due() {
     let world = World::of(TOPOLOGY).await;
     let id = world.orders("o", 1, 0).await.remove(0);
@@ -216,7 +216,7 @@ async fn an_order_before_the_deadline_of_its_state_is_not_due() {
 }
 
 /// Also past the statements: whoever writes into the table, with any statement.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_transition_that_is_not_allowed_cannot_be_written() {
     let world = World::of(TOPOLOGY).await;
     let client = world.store.client().await.unwrap();
@@ -247,7 +247,7 @@ async fn a_transition_that_is_not_allowed_cannot_be_written() {
 }
 
 /// What is built in has an index for all that it asks, and locks rows in an order.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_built_in_effects_pass_their_own_check() {
     let world = World::of(TOPOLOGY).await;
     overdue_in_each_state(&world).await;
@@ -264,7 +264,7 @@ async fn the_built_in_effects_pass_their_own_check() {
     assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_says_done_in_its_own_word() {
     let cases = [("done:written_off", "written_off"), ("done", "done"), ("closed", "closed")];
     for (outcome, word) in cases {

@@ -17,7 +17,7 @@ fn database(json: &Value) -> &Value {
     &json["database"]["known"]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_closed_and_what_comes_due() {
     let world = World::new().await;
     let worker = world.worker();
@@ -54,7 +54,7 @@ async fn what_was_closed_and_what_comes_due() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nobody_closes() {
     let world = World::new().await;
     world.orders("o", 12, -3_600_000).await;
@@ -71,7 +71,7 @@ async fn nobody_closes() {
     assert!(reason.ends_with("no worker consumes orders.unpaid"), "{reason}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn parked_messages_have_their_reasons() {
     let world = World::new().await;
     let worker = world.worker();
@@ -91,7 +91,7 @@ async fn parked_messages_have_their_reasons() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
     let world = World::new().await;
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
@@ -111,7 +111,7 @@ async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
 }
 
 /// An object per line where nobody looks at a terminal, and Ctrl-C ends it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_is_watched_until_ctrl_c() {
     let world = World::new().await;
     let out = world.dir.path().join("watched");
@@ -133,7 +133,7 @@ async fn it_is_watched_until_ctrl_c() {
 }
 
 /// What comes due is read from the index of the sweep alone, however many orders there are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_comes_due_is_read_from_the_index() {
     let world = World::new().await;
     world
@@ -192,7 +192,7 @@ fn helps(world: &World, next: &str) {
 }
 
 /// Nothing is late yet: the grace of the sweep is a minute.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
     let (world, worker) = consumed().await;
     world.sql("ALTER TABLE orders RENAME closed_at TO ended_at").await;
@@ -220,7 +220,7 @@ async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
 }
 
 /// The row of the order, and another one that closing it needs; the whole table. As the user with the least rights.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_is_said_with_who_holds_it() {
     let (world, worker) = consumed().await;
     let url = world.database_user().await;
@@ -254,7 +254,7 @@ async fn a_lock_is_said_with_who_holds_it() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_right_that_is_missing_and_one_that_only_the_reader_lacks() {
     let (world, worker) = consumed().await;
     let url = world.database_user().await;
@@ -269,7 +269,7 @@ async fn a_right_that_is_missing_and_one_that_only_the_reader_lacks() {
 }
 
 /// A queue that is gone, and a policy, before any order is overdue.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_wrong_on_the_broker_is_said_at_once() {
     let (world, worker) = consumed().await;
     let limit = serde_json::json!({ "max-length": 10 });
@@ -288,7 +288,7 @@ async fn what_is_wrong_on_the_broker_is_said_at_once() {
 }
 
 /// The worker asks as its own user; whoever looks asks it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_says_what_it_fails_at() {
     let world = World::new().await;
     let url = world.database_user().await;
@@ -318,7 +318,7 @@ async fn a_worker_says_what_it_fails_at() {
 }
 
 /// What is counted is read, again and again while somebody looks.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_what_waits_to_be_published_no_more_is_counted_than_is_needed() {
     let world = World::new().await;
     world

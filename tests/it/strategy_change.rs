@@ -82,7 +82,7 @@ impl Service {
 }
 
 /// The way of docs/apply.md: both ways are there while the services go over from one to the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[apply(world_test)]
 async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
     let levels = text("levels = [\"1s\", \"2s\"]");
     let ladder = text("strategy = \"ladder\"\nladder = { max = \"10s\" }");

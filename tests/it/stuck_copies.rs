@@ -18,7 +18,7 @@ after = "100ms"
 after = ["100ms"]
 "#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     let world = World::of(TOPOLOGY).await;
     let wire = world.wire().await;
@@ -44,7 +44,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     assert_eq!(log.matches("session ended").count(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
     let world = World::of(TOPOLOGY).await;
     let wire = world.wire().await;

@@ -16,7 +16,7 @@ fn sweeping(grace: &str) -> WorkerSettings {
     WorkerSettings { sweep_every: millis("100ms"), sweep_grace: millis(grace), ..settings() }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -39,7 +39,7 @@ async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
 }
 
 /// More than fit into one transaction, so that it has to go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_whole_lost_day_is_swept_at_once() {
     let world = World::new().await;
     world.orders("o", 1_700, -10_000).await;
@@ -51,7 +51,7 @@ async fn a_whole_lost_day_is_swept_at_once() {
     assert_eq!(worker.stop().await.swept, 1_700);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_fails_does_not_keep_the_sweep_from_the_others() {
     let world = World::new().await;
     world.orders("bad", 1, -20_000).await;
@@ -74,7 +74,7 @@ async fn an_order_that_fails_does_not_keep_the_sweep_from_the_others() {
 }
 
 /// More of them than the sweep takes at once, and all older than the others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
     let world = World::new().await;
     world.orders("bad", 520, -20_000).await;
@@ -92,7 +92,7 @@ async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
 }
 
 /// What it commits after a stop was asked for is counted like the rest.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_page_that_is_closed_while_the_worker_stops_is_counted() {
     let world = World::new().await;
     world.orders("o", 20, -10_000).await;
@@ -106,7 +106,7 @@ async fn a_page_that_is_closed_while_the_worker_stops_is_counted() {
 }
 
 /// Two workers that sweep, and the messages on top: whoever comes first closes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn sweeps_and_messages_that_meet_close_each_order_once() {
     let world = World::new().await;
     let orders = world.orders("o", 300, 300).await;
@@ -128,7 +128,7 @@ async fn sweeps_and_messages_that_meet_close_each_order_once() {
 }
 
 /// An order that waits for its message is left to the message.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_leaves_orders_within_their_grace_to_the_messages() {
     let world = World::new().await;
     let orders = world.orders("o", 50, 500).await;

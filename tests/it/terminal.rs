@@ -52,7 +52,7 @@ async fn hostile() -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
     let world = hostile().await;
     let commands: &[&[&str]] = &[
@@ -81,7 +81,7 @@ async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
 }
 
 /// Both commands say first where they work.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_plan_begins_with_where_it_is_carried_out() {
     let world = applied().await;
     let cluster = world.management().identity().await.unwrap().cluster;

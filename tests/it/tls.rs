@@ -61,7 +61,7 @@ async fn connects(url: &str, management: &str) -> Result<(), String> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn amqp() {
     let (services, ca) = (Services::main(), Ca::new());
     for shown in ALL {
@@ -84,7 +84,7 @@ async fn amqp() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_client_certificate() {
     let (services, ca) = (Services::main(), Ca::new());
     let wants = Some(&ca);
@@ -120,7 +120,7 @@ async fn a_client_certificate() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn management_api() {
     let (services, ca) = (Services::main(), Ca::new());
     for shown in ALL {
@@ -139,7 +139,7 @@ async fn management_api() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn database() {
     let (services, ca) = (Services::main(), Ca::new());
     for shown in ALL {
@@ -178,7 +178,7 @@ async fn database() {
 
 /// Somebody in the middle says that PostgreSQL has no TLS: nothing follows in plain text where that is not written, no user
 /// and no password.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_plain_text_that_nobody_has_asked_for() {
     let asks = async |credentials: &str, host: &str, parameters: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -215,7 +215,7 @@ async fn no_plain_text_that_nobody_has_asked_for() {
 }
 
 /// The whole program over TLS, and what `doctor` says of it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_program() {
     let (world, ca) = (World::new().await, Ca::new());
     let services = &world.services;

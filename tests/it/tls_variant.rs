@@ -68,7 +68,7 @@ fn is_worker(name: &str) -> bool {
     name.starts_with("overdue worker")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_are_published_and_closed() {
     let world = World::new().await;
     let secure = Secure::of(&world);
@@ -98,7 +98,7 @@ async fn orders_are_published_and_closed() {
     assert_eq!(plain, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn doctor_finds_all_three_encrypted_and_verified() {
     let world = World::new().await;
     let doctor = Secure::of(&world).run(&world, &["doctor"]);
@@ -108,7 +108,7 @@ async fn doctor_finds_all_three_encrypted_and_verified() {
 }
 
 /// Each of the three: another CA, and at the listener that wants one no client certificate or a stranger's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_a_certificate_lacks_is_said() {
     let world = World::new().await;
     let (right, strangers) = (Secure::of(&world), Ca::new());
@@ -162,7 +162,7 @@ async fn what_a_certificate_lacks_is_said() {
 }
 
 /// A scheme and a port that do not fit each other, either way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_port_for_the_other_scheme_is_recognised() {
     let world = World::new().await;
     let mut secure = Secure::of(&world);
@@ -181,7 +181,7 @@ async fn a_port_for_the_other_scheme_is_recognised() {
 }
 
 /// Without a connection nothing is known of its encryption.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn doctor_finds_nothing_encrypted_that_is_refused() {
     let world = World::new().await;
     let mut secure = Secure::of(&world);

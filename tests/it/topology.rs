@@ -20,7 +20,7 @@ async fn apply(world: &World) -> Result<Plan, ChangeError> {
     TopologyChange::new(&world.management(), &world.topology).apply().await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_empty_virtual_host_becomes_exactly_the_topology() {
     let world = World::empty().await;
     let mut done = Vec::new();
@@ -35,7 +35,7 @@ async fn an_empty_virtual_host_becomes_exactly_the_topology() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_topology_of_classic_queues_can_be_applied_and_closes_orders() {
     let text = TOPOLOGY.replace("[retry]", "[queues]\ntype = \"classic\"\n\n[retry]");
     let world = World::of(&text).await;
@@ -50,7 +50,7 @@ async fn a_topology_of_classic_queues_can_be_applied_and_closes_orders() {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn applying_again_has_nothing_to_do() {
     let world = World::new().await;
     let plan = plan(&world).await.unwrap();
@@ -58,7 +58,7 @@ async fn applying_again_has_nothing_to_do() {
     assert_eq!(plan.summary(), "no change: the broker has this topology");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_change_can_be_carried_out_again() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();
@@ -70,7 +70,7 @@ async fn every_change_can_be_carried_out_again() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_that_apply_at_once_all_succeed() {
     let world = World::empty().await;
     let applying = (0..4).map(|_| apply(&world));
@@ -80,7 +80,7 @@ async fn many_that_apply_at_once_all_succeed() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_difference_named() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -105,7 +105,7 @@ async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_differenc
     assert_eq!(wire.ready(name).await, 1, "what waits there is not touched");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     let world = World::empty().await;
     let wire = world.wire().await;
@@ -121,7 +121,7 @@ async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
     assert_eq!(world.own_objects().await, before);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn objects_and_messages_of_others_are_left_alone() {
     let world = World::empty().await;
     let wire = world.wire().await;
@@ -152,7 +152,7 @@ async fn objects_and_messages_of_others_are_left_alone() {
     assert_eq!(wire.take("invoices").await.unwrap().text(), "theirs");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
     let world = World::new().await;
     world.delete("queues", "orders.delay.300ms").await;
@@ -172,7 +172,7 @@ async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
 }
 
 /// Each step is planned again from what is there, as if the one before had been interrupted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refused() {
     let world = World::empty().await;
     let mut accepted = Vec::new();
@@ -230,7 +230,7 @@ async fn is_accepted(world: &World, exchange: &str, key: &str, body: &str) -> bo
 }
 
 /// The limit is written out, so that an older or newer broker does the same, and behind it is the parking lot.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
     let world =
         World::of(&TOPOLOGY.replace("[retry]", "[queues]\ndelivery_limit = 3\n\n[retry]")).await;
@@ -255,7 +255,7 @@ async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
     assert_eq!(parked.header("x-first-death-reason").as_deref(), Some("delivery_limit"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_plan_leads_from_the_parking_lot_to_the_bindings_that_let_messages_in() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();

@@ -40,7 +40,7 @@ fn given() -> [Option<String>; 2] {
 }
 
 /// Level, three retries, the parking lot, a replay, and the event.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_event() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -75,7 +75,7 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
 }
 
 /// It fails with its order, which such a database cannot take either, and holds up no others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_trace_of_an_order_that_the_encoding_lacks_is_parked_with_it() {
     let world = World::new().await;
     let name = format!("{}_latin", world.schema);
@@ -100,7 +100,7 @@ async fn the_trace_of_an_order_that_the_encoding_lacks_is_parked_with_it() {
 }
 
 /// Orders of one batch have their own, or none; what is none parks nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_no_trace_is_left_out_of_the_event() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -135,7 +135,7 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
 }
 
 /// A burst closes orders ahead of their messages: it knows the traces of those that are in hand.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     let world = World::clocked().await;
     world.sql(COUNTED).await;
@@ -174,7 +174,7 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
 }
 
 /// Whoever calls `schedule()`: a trigger cannot pass an argument on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn scheduled_notices_have_the_trace_of_their_transaction() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -201,7 +201,7 @@ async fn scheduled_notices_have_the_trace_of_their_transaction() {
 }
 
 /// What is set aside keeps it: an event that the broker refuses, and a notice that cannot be published.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_set_aside_keeps_its_trace() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -230,7 +230,7 @@ async fn what_is_set_aside_keeps_its_trace() {
 }
 
 /// Every built-in statement, also those that pass over what is locked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_statement_that_closes_orders_passes_their_traces_on() {
     let statements = [
         ("unpaid", Effect::close().sql),

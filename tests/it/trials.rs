@@ -29,7 +29,7 @@ async fn trigger(world: &World, each: &str, body: &str) {
 }
 
 /// A trigger may raise any SQLSTATE there is, those of missing rights, time-outs and full disks included.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn one_bad_order_is_named_and_the_effect_is_usable() {
     let world = World::new().await;
     world.orders("o", 30, -5_000).await;
@@ -57,7 +57,7 @@ async fn one_bad_order_is_named_and_the_effect_is_usable() {
     assert_eq!(obstacle(&world).await, None);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_fails_without_orders_is_no_fault_of_an_order() {
     let world = World::new().await;
     world.orders("o", 30, -5_000).await;
@@ -71,7 +71,7 @@ async fn what_fails_without_orders_is_no_fault_of_an_order() {
 }
 
 /// What a commit would check, and refuse.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_fails_at_the_commit_fails_in_a_trial() {
     let world = World::new().await;
     world.orders("o", 2, -5_000).await;
@@ -97,7 +97,7 @@ async fn what_fails_at_the_commit_fails_in_a_trial() {
 }
 
 /// Nothing is closed with it at all: then nobody can say that others could be.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_effect_that_fails_for_each_order_fails() {
     let world = World::new().await;
     world.orders("o", 30, -5_000).await;
@@ -109,7 +109,7 @@ async fn an_effect_that_fails_for_each_order_fails() {
 }
 
 /// They have lain there for months, each for a reason of its own.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn old_orders_do_not_hide_why_new_ones_are_not_closed() {
     let world = World::new().await;
     world.orders("old", 8, -8_000_000_000).await;
@@ -139,7 +139,7 @@ async fn old_orders_do_not_hide_why_new_ones_are_not_closed() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_trial_has_a_limit_of_its_own() {
     let mut world = World::new().await;
     trigger(&world, "ROW", "RAISE EXCEPTION 'limit %', current_setting('statement_timeout')").await;

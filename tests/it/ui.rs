@@ -57,7 +57,7 @@ fn assert_headers(headers: &HeaderMap, path: &str) {
     assert!(!headers.contains_key("access-control-allow-origin"), "{path}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_link_is_good_once_and_its_session_lasts_until_the_logout() {
     let world = World::empty().await;
     let ui = world.ui().await;
@@ -85,7 +85,7 @@ async fn the_link_is_good_once_and_its_session_lasts_until_the_logout() {
     assert_eq!(visitor.page("/").await.0, StatusCode::UNAUTHORIZED);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_token_of_a_file_is_typed_with_a_name_as_often_as_one_likes() {
     let world = World::empty().await;
     let file = token_file(&world);
@@ -112,7 +112,7 @@ async fn a_token_of_a_file_is_typed_with_a_name_as_often_as_one_likes() {
     assert_eq!(followed.status(), StatusCode::UNAUTHORIZED);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_cookie_that_came_by_tls_is_sent_by_tls_alone() {
     let world = World::empty().await;
     let ui = world.ui().await;
@@ -121,7 +121,7 @@ async fn a_cookie_that_came_by_tls_is_sent_by_tls_alone() {
     assert!(welcome.headers()[SET_COOKIE].to_str().unwrap().ends_with("; Secure"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn every_answer_has_the_headers_and_a_first_visit_is_small() {
     let world = World::new().await;
     let ui = world.ui().await;
@@ -150,7 +150,7 @@ async fn every_answer_has_the_headers_and_a_first_visit_is_small() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_environment_is_named_on_every_page() {
     let world = World::empty().await;
     let environment = [("OVERDUE_UI__NAME", "production <eu>"), ("OVERDUE_UI__COLOR", "red")];
@@ -163,7 +163,7 @@ async fn the_environment_is_named_on_every_page() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn other_machines_come_only_with_a_token_file_and_a_port_that_is_taken_is_said() {
     let world = World::empty().await;
     let open = world.overdue(&["ui", "--listen", "0.0.0.0:0"]);
@@ -181,7 +181,7 @@ async fn other_machines_come_only_with_a_token_file_and_a_port_that_is_taken_is_
     assert!(second.stderr.contains("another process listens there; name another port: --listen"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_signal_ends_it() {
     let world = World::empty().await;
     let mut ui = world.ui().await;

@@ -52,7 +52,7 @@ fn event(name: &str, order: &str) -> (String, String) {
     (name.to_owned(), order.to_owned())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -80,7 +80,7 @@ async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
 }
 
 /// What is read begins above the rows that are gone, and not above those that are left.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_cannot_be_moved() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -113,7 +113,7 @@ async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_can
 }
 
 /// The queue takes events again while a page of them is published; the last event of the order is in the next one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cannot_be_moved() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -144,7 +144,7 @@ async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cann
 }
 
 /// Events of an order wait for different names where the earlier one could not be moved with the later one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -172,7 +172,7 @@ async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
 }
 
 /// As many as a page holds, and more: then nothing behind them would be read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_it() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -189,7 +189,7 @@ async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_i
 }
 
 /// As many as a page holds, and more, and others behind them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_name() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -206,7 +206,7 @@ async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_na
 }
 
 /// They are more than are tried alone before the others of their page are left as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_aside() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -215,7 +215,7 @@ async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_a
 }
 
 /// Looks at everything find them again and again, and do not take them for new ones.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -242,7 +242,7 @@ async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() 
 }
 
 /// An event that waits for one that cannot be moved is read again when that is gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has_deleted_it() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -265,7 +265,7 @@ async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has
 }
 
 /// Each try is one more copy for the other subscribers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_not() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -286,7 +286,7 @@ async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_
 }
 
 /// What moves it is given up after seconds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_refused_event_that_takes_too_long_to_move_holds_up_no_others() {
     let world = World::new().await;
     let wire = world.wire().await;

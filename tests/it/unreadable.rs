@@ -30,7 +30,7 @@ const WHAT: [&str; 9] = [
     "long-header 130900",
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;
@@ -53,7 +53,7 @@ async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other()
     world.parked(0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_could_not_be_kept_of_a_parked_message_says_why() {
     let world = World::new().await;
     let worker = world.worker();

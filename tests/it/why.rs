@@ -38,7 +38,7 @@ fn said(json: &Value) -> &str {
     json["order"]["answer"]["text"].as_str().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_was_closed_and_one_that_waits() {
     let world = World::of(TWO).await;
     let worker = world.worker();
@@ -63,7 +63,7 @@ async fn an_order_that_was_closed_and_one_that_waits() {
     assert_eq!(run.json()["order"]["effects"].as_array().unwrap().len(), 1, "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_that_is_late_says_why() {
     let world = World::new().await;
     let late = world.orders("late", 5, -180_000).await;
@@ -127,7 +127,7 @@ async fn an_order_that_is_late_says_why() {
 }
 
 /// Row and message have PostgreSQL's spelling; whoever asks writes another one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_helps_finds_the_message_in_another_spelling() {
     const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
     let (world, effect) = shop("uuid").await;
@@ -156,7 +156,7 @@ async fn what_helps_finds_the_message_in_another_spelling() {
 }
 
 /// Each part that cannot be read says why, and the rest is shown.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
     let world = World::new().await;
     let order = world.orders("o", 1, -180_000).await.remove(0);
@@ -189,7 +189,7 @@ async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
 }
 
 /// However many there are: the primary key, and the index of the orders.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn closures_and_actions_of_an_order_are_found_by_index() {
     let world = World::new().await;
     world

@@ -2,7 +2,7 @@
 
 use crate::support::World;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_failure_that_is_over_is_said() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;
@@ -17,7 +17,7 @@ async fn a_failure_that_is_over_is_said() {
 }
 
 /// One line for them all, and one a minute for what was done.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_fails_is_named_before_it_is_parked_and_what_was_done_is_counted() {
     let world = World::new().await;
     let orders = world.orders("o", 20, 0).await;

@@ -69,12 +69,12 @@ async fn with_a_clock_that_is_off(minutes: i64) {
     assert_eq!(ended.code(), Some(0), "{}", worker.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_clock_five_minutes_ahead_closes_nothing_early() {
     with_a_clock_that_is_off(MINUTES_OFF).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_clock_five_minutes_behind_closes_nothing_late() {
     with_a_clock_that_is_off(-MINUTES_OFF).await;
 }
@@ -108,12 +108,12 @@ async fn with_a_clock_that_steps(minutes: i64) {
     assert_eq!(minutes_off(&worker), minutes, "the clock did not step");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_clock_that_steps_forwards_lets_go_of_nothing_that_is_held() {
     with_a_clock_that_steps(MINUTES_OFF).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_clock_that_steps_backwards_holds_nothing_longer() {
     with_a_clock_that_steps(-MINUTES_OFF).await;
 }

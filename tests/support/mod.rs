@@ -4,6 +4,15 @@
 //! Tests wait on state ([`wait::until`]), never for a time. A test whose services are not there fails and
 //! says which command starts them.
 
+/// Makes an async function a test: `#[apply(world_test)]`. The worker, the proxies and the web servers of the test run on
+/// the second thread while the test itself waits for a program.
+macro_rules! world_test {
+    ($($test:tt)*) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        $($test)*
+    };
+}
+
 pub mod browser;
 pub mod clock;
 pub mod crash_point;

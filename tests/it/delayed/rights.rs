@@ -17,35 +17,35 @@ use crate::{
     },
 };
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn everyone_can_work_with_the_rights_that_are_printed() {
     let Some(services) = Services::delayed() else { return };
     assert_everyone_can_work(services.clone(), &dotted_delayed()).await;
     assert_the_administrator_can_work(services, &dotted_delayed()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_commands_work_with_the_rights_that_are_printed() {
     let Some(services) = Services::delayed() else { return };
     assert_a_worker_runs(services.clone(), &dotted_delayed()).await;
     assert_on_call_needs_all(services, &dotted_delayed()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrators_rights_outlive_another_strategy() {
     let Some(services) = Services::delayed() else { return };
     let all = [dotted_delayed(), DOTTED.to_owned(), dotted_ladder()];
     assert_strategies_can_change(services, &all).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn everyone_breaks_without_any_one_of_their_rights() {
     let Some(services) = Services::delayed() else { return };
     assert_publisher_and_worker_need_all(services.clone(), &dotted_delayed()).await;
     assert_administrator_needs_all(services, &dotted_delayed()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nobody_reaches_more_of_it_or_beside_it() {
     let Some(services) = Services::delayed() else { return };
     let closed = Closed {
@@ -59,7 +59,7 @@ async fn nobody_reaches_more_of_it_or_beside_it() {
     assert_tight(services, &dotted_delayed(), &closed).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_is_exported_is_complete() {
     let Some(services) = Services::delayed() else { return };
     assert_exports_are_complete(services, &dotted_delayed()).await;

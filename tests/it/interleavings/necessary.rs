@@ -20,7 +20,7 @@ fn unlocked(sql: &str) -> String {
     unlocked
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_the_lock_an_order_is_closed_twice_or_early() {
     let world = world().await;
     let twice = closing(|| {
@@ -41,7 +41,7 @@ fn anywhere(sql: &str) -> String {
     anywhere
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_its_place_an_order_gives_back_what_its_items_were() {
     let world = world().await;
     let free = closing(|| {
@@ -53,7 +53,7 @@ async fn without_its_place_an_order_gives_back_what_its_items_were() {
     breaks(&every_order(&world, &cancels).await, "and sold by paid ones");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_payment_without_the_lock_pays_a_closed_order() {
     let case = closing(|| {
         let pay = PAY.replacen(" FOR NO KEY UPDATE", "", 1);
@@ -65,7 +65,7 @@ async fn a_payment_without_the_lock_pays_a_closed_order() {
     breaks(&explored, "order o-1 cannot go from closed to paid");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_its_locks_a_pause_returns_too_early() {
     let returns = "nothing is closed from the moment at which pause returns";
     let world = counting_world().await;
@@ -87,20 +87,20 @@ async fn without_its_locks_a_pause_returns_too_early() {
     breaks(&every_order(&world, &unguarded).await, returns);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn relays_that_do_not_lead_publish_an_event_again() {
     let case =
         relays(|| vec![relay("one", false, false), relay("other", false, false), event(false)]);
     breaks(&every_order(&publishing_world().await, &case).await, "an event comes again only");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_relay_that_asks_for_no_writers_passes_over_an_event() {
     let case = floors(|| vec![looking(false), event(true), event(false)]);
     breaks(&every_order(&world_with_floors().await, &case).await, "no event is passed over");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_deadlock_is_found() {
     let case = closing(|| {
         let locks = |name, first, second| {

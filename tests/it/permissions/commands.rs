@@ -61,14 +61,14 @@ pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
     world.assert_invariants().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_starts_with_the_rights_that_are_printed() {
     for text in [DOTTED, &dotted_ladder(), &dotted_compat()] {
         assert_a_worker_runs(Services::main(), text).await;
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_its_rights_says_which_one_and_who_prints_them() {
     let world = World::of(DOTTED).await;
     let user = format!("{}-nothing", world.vhost);
@@ -80,7 +80,7 @@ async fn a_worker_without_its_rights_says_which_one_and_who_prints_them() {
     worker.until_logged("`overdue permissions` prints the rights of each user").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_worker_without_the_tag_says_so_and_does_not_ask_for_levels() {
     let world = World::of(DOTTED).await;
     let worker = &import(&world, &world.topology, false).await[1];
@@ -99,7 +99,7 @@ async fn a_worker_without_the_tag_says_so_and_does_not_ask_for_levels() {
     assert!(process.log().contains("its `management` tag"), "{}", process.log());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn whoever_applies_the_topology_may_inspect_what_is_published() {
     for text in [DOTTED, &dotted_ladder()] {
         let world = World::of(text).await;
@@ -168,7 +168,7 @@ pub(crate) async fn assert_on_call_needs_all(services: Services, text: &str) {
     assert_eq!(needless(done), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn who_is_on_call_breaks_without_any_one_of_their_rights() {
     for text in [DOTTED, &dotted_ladder()] {
         assert_on_call_needs_all(Services::main(), text).await;

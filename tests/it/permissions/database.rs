@@ -208,7 +208,7 @@ fn is_done_by(role: usize, statement: &str) -> bool {
     changes || of_on_call.iter().any(|prefix| statement.starts_with(prefix))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_commands_work_with_the_grants_that_are_printed() {
     let roles = Roles::new().await;
     roles.prepared().await;
@@ -249,7 +249,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
     assert!(doctor.stdout.contains("nobody else may create in its schemas"), "{doctor}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn none_of_the_grants_can_go() {
     let roles = Roles::new().await;
     roles.prepared().await;
@@ -267,7 +267,7 @@ async fn none_of_the_grants_can_go() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_refused_names_the_grant() {
     let roles = Roles::new().await;
     let schema = &roles.world.schema;

@@ -123,28 +123,28 @@ pub(crate) async fn assert_administrator_needs_all(services: Services, text: &st
     assert_eq!(needless(attempts), Vec::<String>::new());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn publisher_and_worker_break_without_any_one_of_their_rights() {
     let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
     join_all(texts.map(|text| assert_publisher_and_worker_need_all(Services::main(), text))).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrator_breaks_without_any_one_of_its_rights() {
     assert_administrator_needs_all(Services::main(), DOTTED).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrator_of_a_ladder_breaks_without_any_one_of_its_rights() {
     assert_administrator_needs_all(Services::main(), &dotted_ladder()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrator_of_a_taken_over_exchange_breaks_without_any_one_of_its_rights() {
     assert_administrator_needs_all(Services::main(), &dotted_compat()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn every_word_of_the_routing_key_limit_is_needed() {
     let topology = dotted();
     let world = World::applied(DOTTED).await;

@@ -72,25 +72,25 @@ pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[St
     join_all(changes).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn everyone_can_work_with_the_rights_that_are_printed() {
     let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
     join_all(texts.map(|text| assert_everyone_can_work(Services::main(), text))).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrator_creates_replaces_deletes_and_unblocks() {
     let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
     join_all(texts.map(|text| assert_the_administrator_can_work(Services::main(), text))).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrators_rights_outlive_another_strategy() {
     assert_strategies_can_change(Services::main(), &[DOTTED.to_owned(), dotted_ladder()]).await;
 }
 
 /// Levels and timeouts come and go without the broker's administrator.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn the_administrators_rights_outlive_an_edited_topology() {
     let topology = dotted();
     let world = World::applied(DOTTED).await;
@@ -114,7 +114,7 @@ async fn assert_limited(text: &str, refused: &[(&str, &str)]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_publisher_can_be_limited_to_the_routing_keys() {
     let keys = ["30m.other", "2h.unpaid", "30m.unpaid.x", "x.30m.unpaid", "130m.unpaid", ""];
     assert_limited(DOTTED, &keys.map(|key| ("a.b.in", key))).await;

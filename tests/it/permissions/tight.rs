@@ -63,7 +63,7 @@ pub(crate) async fn assert_tight(services: Services, text: &str, closed: &Closed
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nobody_reaches_the_neighbours() {
     let queues = &["a.b.parked", "a.b.delay.30m"];
     let closed = Closed {
@@ -77,7 +77,7 @@ async fn nobody_reaches_the_neighbours() {
     assert_tight(Services::main(), DOTTED, &closed).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nobody_reaches_more_of_a_ladder_or_beside_it() {
     let queues = &["a.b.parked", "a.b.ladder.delay.1s", "a.b.ladder.delay.10s"];
     let exchanges = ["a.b.in", "a.b.dlx", "a.b.ladder.1m", "a.b.ladderx1s", "a.b.ladder.1s-2.1s"];
@@ -89,7 +89,7 @@ async fn nobody_reaches_more_of_a_ladder_or_beside_it() {
     assert_tight(Services::main(), &dotted_ladder(), &closed).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nobody_reaches_more_of_a_taken_over_exchange() {
     let queues = &["a.b.parked", "a.b.compat.delay.1s"];
     let closed = Closed {

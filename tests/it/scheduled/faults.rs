@@ -8,7 +8,7 @@ use super::{order_of, published, sweeping};
 use crate::support::{Proxy, World, until, worker::millis};
 
 /// The messages are there, and the worker has not heard of it: they are published again, and each order is closed once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn killed_between_publish_and_confirm() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -51,7 +51,7 @@ async fn killed_between_publish_and_confirm() {
 }
 
 /// Orders are written while there is no broker, and closed by their messages when it is back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_broker_is_unavailable_while_orders_are_written() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -79,7 +79,7 @@ async fn the_broker_is_unavailable_while_orders_are_written() {
 }
 
 /// One publishes; where it ends, the other does. Nothing is published twice as long as nobody dies.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_two_workers_one_publishes_and_the_other_takes_over() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -109,7 +109,7 @@ async fn of_two_workers_one_publishes_and_the_other_takes_over() {
 }
 
 /// Its connection to the database is cut while it publishes and waits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_session_that_ends_is_followed_by_another() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -130,7 +130,7 @@ async fn a_session_that_ends_is_followed_by_another() {
 }
 
 /// Publishing with the key of one timeout closes the channel, each time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_that_may_not_be_published_stops_no_other() {
     let text = format!(
         "{}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n",
@@ -155,7 +155,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
 }
 
 /// It is known that no message is on its way for them; for all others the grace period is waited for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_looks_first_at_notices_that_were_never_confirmed() {
     let world = World::new().await;
     let user = world.user("").await;
@@ -185,7 +185,7 @@ async fn the_sweep_looks_first_at_notices_that_were_never_confirmed() {
 }
 
 /// After a failover ids are given out again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_sweep_forgets_no_notice_that_has_the_number_of_one_it_has_read() {
     let world = World::new().await;
     let user = world.user("").await;
@@ -217,7 +217,7 @@ async fn the_sweep_forgets_no_notice_that_has_the_number_of_one_it_has_read() {
 }
 
 /// As `VACUUM FULL` does, or a change of the table: it is not the table that overdue orders are found in.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_lock_on_the_notices_stops_neither_the_sweep_nor_readiness() {
     use crate::support::pages::{get, metrics, sum};
     let world = World::new().await;
@@ -240,7 +240,7 @@ async fn a_lock_on_the_notices_stops_neither_the_sweep_nor_readiness() {
 }
 
 /// Bytes that are no text, as a database without an encoding has them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_id_that_cannot_be_read_stops_no_sweep() {
     let world = World::new().await;
     world

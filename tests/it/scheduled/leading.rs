@@ -7,7 +7,7 @@ use overdue::internals::timing::Timing;
 use crate::support::{World, until, worker::settings};
 
 /// Nobody waits for an hour, which is what comes after a failure: a worker tries to lead several times a second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_next_one_publishes_as_soon_as_the_one_before_it_stops() {
     let mut world = World::new().await;
     let backoff_longest = Duration::from_hours(1); // data: an interval in which no test ends
@@ -32,7 +32,7 @@ async fn the_next_one_publishes_as_soon_as_the_one_before_it_stops() {
 }
 
 /// The old one keeps what it has, and does not look at what it does not know.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
     let world = World::new().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
@@ -65,7 +65,7 @@ async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_besi
 }
 
 /// Its number is smaller than that of rows that are published.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_row_of_a_transaction_that_was_open_for_a_while_is_published() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -84,7 +84,7 @@ async fn the_row_of_a_transaction_that_was_open_for_a_while_is_published() {
 }
 
 /// Commits of many clients at once, again and again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_row_is_missed_while_clients_come_and_go() {
     let world = World::new().await;
     world.knows_timeouts().await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{LADDER, order_of, published};
 use crate::support::{World, until};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn rows_that_are_locked_or_cannot_be_deleted_are_published_once_and_hold_up_no_others() {
     let world = World::new().await;
     world.knows_timeouts().await;
@@ -48,7 +48,7 @@ async fn rows_that_are_locked_or_cannot_be_deleted_are_published_once_and_hold_u
 const NOT_TAKEN: &str = "scheduled notices are not taken by the broker";
 
 /// Before, all of them were published again each second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     const NOTICES: usize = 300;
     let world = World::new().await;
@@ -81,7 +81,7 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
 }
 
 /// The same digit of another place is another queue.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_full_queue_of_a_ladder_holds_up_only_what_enters_there() {
     let world = World::of(LADDER).await;
     world.knows_timeouts().await;
@@ -102,7 +102,7 @@ async fn a_full_queue_of_a_ladder_holds_up_only_what_enters_there() {
 }
 
 /// RabbitMQ says so: nothing looks at the levels. Before, they were confirmed, and parked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn notices_for_a_level_that_is_gone_take_another_one_and_none_is_parked() {
     let world = World::new().await;
     world.knows_timeouts().await;

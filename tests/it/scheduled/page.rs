@@ -79,7 +79,7 @@ async fn makes_an_order(world: &World, shop: &str, language: &str, lines: &str) 
     true
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_page_leads_from_init_to_closed_orders() {
     let world = World::of(include_str!("../../../topology.toml")).await;
     let shop = world.database_user().await;
@@ -126,7 +126,7 @@ async fn the_page_leads_from_init_to_closed_orders() {
 }
 
 /// Each state of the reference tables that has a deadline, and each change of one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     let world = World::of(include_str!("../../../topology.toml")).await;
     for _ in 0..2 {

@@ -13,7 +13,7 @@ async fn refusal(world: &World, sql: &str) -> String {
     format!("{sql}\n  {}\n  {}", error.message(), error.hint().unwrap_or_default())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
     let world = World::new().await;
     let mut texts = vec![refusal(&world, "schedule('o', 'unpaid', '1 min')").await];
@@ -44,7 +44,7 @@ async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
 }
 
 /// Of the worker, or of the `database init`, that was last.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
     let world = World::new().await;
     let unknown = refusal(&world, "schedule('o', 'unpaid')").await;
@@ -76,7 +76,7 @@ async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
 }
 
 /// Function and worker agree on what an order id is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_function_takes_the_ids_that_a_message_can_carry() {
     let world = World::new().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
@@ -112,7 +112,7 @@ async fn the_function_takes_the_ids_that_a_message_can_carry() {
 }
 
 /// Rows of a table whose constraints somebody has dropped, written past the function.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     let world = World::new().await;
     let wire = world.wire().await;
@@ -144,7 +144,7 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
 }
 
 /// Neither an old worker nor another topology that has it, too, brings it back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     let world = World::new().await;
     let without = std::fs::read_to_string(world.topology_file()).unwrap();

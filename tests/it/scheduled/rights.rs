@@ -5,7 +5,7 @@ use overdue::internals::store::Store;
 use crate::support::World;
 
 /// An order service with nothing but the two grants of the page.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_order_service_needs_a_schema_and_a_function() {
     let world = World::new().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
@@ -31,7 +31,7 @@ async fn an_order_service_needs_a_schema_and_a_function() {
 }
 
 /// What runs as the owner looks at nothing of the caller's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn tables_and_functions_of_the_caller_are_not_used() {
     let world = World::new().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;

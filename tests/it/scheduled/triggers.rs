@@ -19,7 +19,7 @@ async fn known(world: &World) -> i64 {
 }
 
 /// Before, each payment failed from then on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_go_with_their_timeouts() {
     let world = World::new().await;
     let run = init(&world, ALL, &INIT_WITH_TRIGGERS);
@@ -40,7 +40,7 @@ async fn the_triggers_of_the_reference_tables_go_with_their_timeouts() {
 }
 
 /// An earlier version has removed the timeouts, and left the triggers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn triggers_whose_timeout_was_removed_before_go_too() {
     let world = World::new().await;
     let run = init(&world, ALL, &INIT_WITH_TRIGGERS);
@@ -54,7 +54,7 @@ async fn triggers_whose_timeout_was_removed_before_go_too() {
     assert!(world.pay("o-0").await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout() {
     let world = World::new().await;
     let run = init(&world, TOPOLOGY, &INIT_WITH_TRIGGERS);
@@ -78,7 +78,7 @@ async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout(
 }
 
 /// Of a partitioned table, too; where another topology has the timeout, it goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
     let world = World::new().await;
     let run = init(&world, ALL, &INIT);
@@ -114,7 +114,7 @@ async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
 }
 
 /// Who may not drop them is told so before anything is changed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn triggers_on_a_table_of_another_role_are_not_dropped() {
     let world = World::new().await;
     let run = init(&world, ALL, &INIT_WITH_TRIGGERS);

@@ -12,28 +12,28 @@ async fn assert_well(world: World, scenario: &str) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn pages_fit_and_are_accessible_in_the_light_theme() {
     assert_well(furnished().await, "light").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn pages_fit_and_are_accessible_in_the_dark_theme() {
     assert_well(furnished().await, "dark").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_person_acts_with_the_keyboard_and_leaves_nothing_behind() {
     let world = furnished().await;
     assert_well(world, "act").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_works_without_javascript() {
     assert_well(furnished().await, "plain").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_page_whose_server_is_silent_says_that_it_is_stale() {
     assert_well(World::new().await, "stale").await;
 }

@@ -12,7 +12,7 @@ async fn shown(visitor: &Visitor, path: &str) -> String {
     response.text().await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn each_says_what_the_command_says() {
     let world = World::new().await;
     world.orders("late", 1, -180_000).await;
@@ -75,7 +75,7 @@ async fn each_says_what_the_command_says() {
     assert!(settings.contains("[broker]") && !settings.contains("guest:guest"), "{settings}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_read_says_why_and_the_page_is_there() {
     let world = World::new().await;
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];

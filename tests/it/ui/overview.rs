@@ -14,7 +14,7 @@ async fn event(stream: &mut Response) -> String {
     text
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_says_whether_orders_are_closed_and_what_waits_where() {
     let world = World::new().await;
     world.orders("late", 3, -90_000_000).await;
@@ -37,7 +37,7 @@ async fn it_says_whether_orders_are_closed_and_what_waits_where() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_cannot_be_asked_is_said_and_keeps_nothing_else_from_being_shown() {
     let world = World::new().await;
     let environment = [("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:1")];
@@ -50,7 +50,7 @@ async fn what_cannot_be_asked_is_said_and_keeps_nothing_else_from_being_shown() 
     assert!(!page.contains("admin:admin"), "{page}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn it_is_live_until_the_session_ends() {
     let world = World::new().await;
     let ui = world.ui().await;

@@ -45,7 +45,7 @@ async fn done(visitor: &Visitor) -> String {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_list_says_why_and_what_the_orders_are_now() {
     let world = furnished().await;
     let ui = world.ui().await;
@@ -79,7 +79,7 @@ async fn a_list_says_why_and_what_the_orders_are_now() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn selected_messages_are_put_back_after_a_question() {
     let world = furnished().await;
     let ui = world.ui_with(&[], &[("USER", "ada")]).await;
@@ -119,7 +119,7 @@ async fn selected_messages_are_put_back_after_a_question() {
     assert_eq!(world.number(recorded).await, 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn all_that_match_are_dropped_with_a_reason() {
     let world = furnished().await;
     let ui = world.ui().await;
@@ -145,7 +145,7 @@ async fn all_that_match_are_dropped_with_a_reason() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_right_that_is_missing_is_named() {
     let world = furnished().await;
     let rights = ["orders.*", "^$", "orders.*"];
@@ -165,7 +165,7 @@ async fn a_right_that_is_missing_is_named() {
 }
 
 /// However long ago that was, and whoever has read the parking lot since.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     let world = furnished().await;
     let ui = world.ui().await;
@@ -196,7 +196,7 @@ async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
 }
 
 /// Nobody can tell them apart, and each is one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn of_equal_messages_as_many_leave_as_the_question_has_shown() {
     let world = World::new().await;
     let twins = vec!["twin".to_owned(); 4];
@@ -223,7 +223,7 @@ async fn of_equal_messages_as_many_leave_as_the_question_has_shown() {
 }
 
 /// Nobody can say what somebody else holds; here that is none of those asked for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_selected_is_all_of_it_whoever_else_reads() {
     let world = furnished().await;
     let _reader = crate::parked::holding_one(&world).await;
@@ -244,7 +244,7 @@ async fn what_is_selected_is_all_of_it_whoever_else_reads() {
 }
 
 /// More than are kept to be shown.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_was_not_read_is_not_asked_about() {
     let world = World::new().await;
     let bodies = ids("o", 20_050);
@@ -261,7 +261,7 @@ async fn what_was_not_read_is_not_asked_about() {
 }
 
 /// What a reading holds is missing there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nobody_who_only_looks_reads_beside_whoever_takes_messages_out() {
     let world = furnished().await;
     let taking = world.wire().await;
@@ -290,7 +290,7 @@ async fn nobody_who_only_looks_reads_beside_whoever_takes_messages_out() {
 const MARKUP: &str = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'`\u{202e}\r\n";
 
 /// Whoever may publish decides what stands there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nothing_of_a_message_becomes_markup() {
     let world = World::new().await;
     let wire = world.wire().await;

@@ -9,7 +9,7 @@ async fn asked(visitor: &Visitor, fields: &[(&str, &str)]) -> (StatusCode, Strin
     (answer.status(), answer.text().await.unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_timeout_is_paused_and_resumed_after_a_question() {
     let world = World::new().await;
     let ui = world.ui_with(&[], &[("USER", "ada")]).await;
@@ -43,7 +43,7 @@ async fn a_timeout_is_paused_and_resumed_after_a_question() {
     assert!(again.text().await.unwrap().contains("unpaid is not paused"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_missing_is_said_and_changes_nothing() {
     let world = World::new().await;
     let ui = world.ui().await;
@@ -67,7 +67,7 @@ async fn what_is_missing_is_said_and_changes_nothing() {
 }
 
 /// The browser hears of it before it gives up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn who_still_closes_orders_is_named_and_the_pause_holds() {
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();

@@ -19,7 +19,7 @@ use crate::support::{
     wait::awaited,
 };
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn nobody_sees_a_page_without_a_session() {
     let world = World::empty().await;
     let ui = world.ui().await;
@@ -48,7 +48,7 @@ async fn nobody_sees_a_page_without_a_session() {
 }
 
 /// DNS rebinding: a page of somebody else whose name leads to this address.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_host_that_is_not_known_is_refused() {
     let world = World::empty().await;
     let environment = [("OVERDUE_UI__HOSTS", "ops.example.com, overdue.example.com")];
@@ -78,7 +78,7 @@ async fn a_host_that_is_not_known_is_refused() {
     assert_eq!(login.status(), StatusCode::FORBIDDEN);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_action_needs_the_origin_and_the_token_of_its_session() {
     let world = World::empty().await;
     let file = token_file(&world);
@@ -122,7 +122,7 @@ async fn an_action_needs_the_origin_and_the_token_of_its_session() {
     assert_eq!(sent(own, &body, Some("same-origin")).await, StatusCode::SEE_OTHER);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn other_methods_large_forms_and_other_paths_are_refused() {
     let world = World::empty().await;
     let ui = world.ui().await;
@@ -154,7 +154,7 @@ async fn other_methods_large_forms_and_other_paths_are_refused() {
 }
 
 /// A thousand who say nothing, and then somebody with a session.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn many_connections_and_slow_ones_keep_nobody_out() {
     let world = World::empty().await;
     let ui = world.ui().await;
@@ -188,7 +188,7 @@ async fn count_open(streams: &mut [TcpStream]) -> usize {
     open
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn no_token_and_no_session_is_in_the_log() {
     let world = World::empty().await;
     let ui = world.ui_with(&[], &[("OVERDUE_LOG__FILTER", "trace")]).await;
@@ -204,7 +204,7 @@ async fn no_token_and_no_session_is_in_the_log() {
 }
 
 /// What no browser would send.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn requests_that_contradict_themselves_are_refused() {
     let world = World::empty().await;
     let ui = world.ui().await;

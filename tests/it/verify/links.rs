@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::applied;
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn somebody_else_listens() {
     let world = applied().await;
     world.queue("audit", json!({})).await;
@@ -25,7 +25,7 @@ async fn somebody_else_listens() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn our_own_objects_in_another_way() {
     let world = applied().await;
     world.bind("orders.in", "orders.delay.3s", "#").await;
@@ -38,7 +38,7 @@ async fn our_own_objects_in_another_way() {
     insta::assert_snapshot!(stdout);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn somebody_else_publishes() {
     let world = applied().await;
     world.exchange("legacy", "topic", json!({})).await;
@@ -54,7 +54,7 @@ async fn somebody_else_publishes() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_has_nothing_to_do_with_us_is_left_alone() {
     let world = applied().await;
     world.exchange("orders", "topic", json!({})).await;

@@ -26,7 +26,7 @@ async fn in_order(world: &World) {
     until("no finding", look, |run| run.code == Some(0)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_shorter_ttl() {
     let world = applied().await;
     world.policy("policies", "short", r"^orders\.delay", json!({ "message-ttl": 3000 })).await;
@@ -40,7 +40,7 @@ async fn a_shorter_ttl() {
     in_order(&world).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn drop_head_takes_at_least_once_away() {
     let world = applied().await;
     for kind in ["policies", "operator-policies"] {
@@ -56,7 +56,7 @@ async fn drop_head_takes_at_least_once_away() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn limits_and_expiry() {
     let world = applied().await;
     let definition = json!({
@@ -78,7 +78,7 @@ async fn limits_and_expiry() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_changes_nothing_is_not_told() {
     let world = applied().await;
     let definition = json!({
@@ -97,7 +97,7 @@ async fn what_changes_nothing_is_not_told() {
 }
 
 /// The keys came with 4.3.1; an older broker refuses them, so there is nothing that verify could find.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn delayed_retry() {
     let world = applied().await;
     let definition = json!({ "delayed-retry-type": "all", "delayed-retry-min": 1000 });

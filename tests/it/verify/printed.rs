@@ -122,7 +122,7 @@ async fn waiting() -> World {
     applied().await.with_waiting().await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn objects() {
     let world = waiting().await;
     world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
@@ -139,7 +139,7 @@ async fn objects() {
     world.assert_nothing_lost().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_exchange() {
     let world = waiting().await;
     world.delete("exchanges", "orders.dlx").await;
@@ -151,7 +151,7 @@ async fn an_exchange() {
 }
 
 /// The names are no words for a shell, and one looks like an option.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn bindings() {
     let world = waiting().await;
     let audit = "it's $(touch audit); \"x\" `y`";
@@ -180,7 +180,7 @@ async fn bindings() {
     world.assert_nothing_lost().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn policies() {
     let world = waiting().await;
     let (policy, operator) = ("it's short", "$(operator) \"x\"");
@@ -193,7 +193,7 @@ async fn policies() {
     world.assert_nothing_lost().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn a_left_over_policy() {
     let world = waiting().await;
     let same = json!({ "overflow": "reject-publish" });
@@ -204,7 +204,7 @@ async fn a_left_over_policy() {
     world.assert_nothing_lost().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_early_binding() {
     let text = format!("{TWO_TIMEOUTS}\n[compat.x-delay]\nexchange = \"old 'reminders'\"\n");
     let world = World::applied(&text).await.with_waiting().await;
@@ -215,7 +215,7 @@ async fn an_early_binding() {
 }
 
 /// Somebody has applied another file in between.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn what_is_retired() {
     let world = waiting().await;
     let other = TWO_TIMEOUTS.replace("\"3s\", ", "\"3s\", \"5s\", ");
@@ -225,7 +225,7 @@ async fn what_is_retired() {
 }
 
 /// The only command that gives messages up: those of a timeout that is no longer in the file.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn an_occupied_queue() {
     let world = applied().await;
     // With messages in the levels it would leave in stages, and lose none.
@@ -237,7 +237,7 @@ async fn an_occupied_queue() {
     world.assert_nothing_lost().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[apply(world_test)]
 async fn doctor() {
     let world = waiting().await;
     world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;

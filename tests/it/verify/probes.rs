@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{applied, empty};
 use crate::support::until;
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn every_level_and_timeout_answers() {
     let world = applied().await;
     let run = world.overdue(&["verify", "--probe", "--within", "20s", "-o", "json"]);
@@ -31,7 +31,7 @@ async fn every_level_and_timeout_answers() {
     assert_eq!(world.take("orders.parked").await.len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_broken_level_loses_its_canary() {
     let world = applied().await;
     world.unbind("orders.in", "orders.delay.3s", "3s.*").await;
@@ -41,7 +41,7 @@ async fn a_broken_level_loses_its_canary() {
     assert_eq!(run.findings(), expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_level_that_lets_go_early() {
     let world = applied().await;
     world.policy("policies", "short", r"^orders\.delay\.30m$", json!({ "message-ttl": 500 })).await;
@@ -53,7 +53,7 @@ async fn a_level_that_lets_go_early() {
     assert!(run.stdout.contains(" ms early"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_timeout_that_is_not_bound() {
     let world = applied().await;
     world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
@@ -62,7 +62,7 @@ async fn a_timeout_that_is_not_bound() {
     assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn nothing_to_probe() {
     let world = empty().await;
     let run = world.overdue(&["verify", "--probe"]);
@@ -76,7 +76,7 @@ async fn nothing_to_probe() {
     assert_eq!(world.overdue(&["verify", "--within", "1s"]).code, Some(64), "without --probe");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_user_without_rights() {
     let world = applied().await;
     let user = world.user("management").await;
@@ -89,7 +89,7 @@ async fn a_user_without_rights() {
 }
 
 /// The broker ends the channel of what it refuses.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_canary_that_is_refused_is_the_only_one() {
     let world = applied().await;
     let user = world.user("management").await;
@@ -102,7 +102,7 @@ async fn a_canary_that_is_refused_is_the_only_one() {
     assert_eq!(came, [true, false, true, true], "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_worker_acks_canaries() {
     let world = applied().await;
     assert_eq!(world.overdue(&["database", "init", "--reference-tables", "--yes"]).code, Some(0));

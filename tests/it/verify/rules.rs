@@ -15,7 +15,7 @@ async fn lead(world: &World, source: &str, destination: &str, key: &str) {
 }
 
 /// Messages come due, and somebody's exchange brings them back to the entry.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_cycle_through_somebody_elses_exchange() {
     let world = applied().await;
     world.exchange("legacy", "topic", json!({})).await;
@@ -31,7 +31,7 @@ async fn a_cycle_through_somebody_elses_exchange() {
 }
 
 /// Somebody listens for what is not routed, with an exchange that has no queue: it is not parked any more.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn an_exchange_that_hides_the_alternate() {
     let world = applied().await;
     world.exchange("audit", "fanout", json!({})).await;
@@ -53,7 +53,7 @@ async fn an_exchange_that_hides_the_alternate() {
     assert_eq!(world.take("orders.parked").await.len(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_message_in_two_business_queues() {
     let world = applied().await;
     world.exchange("copy", "fanout", json!({})).await;
@@ -85,7 +85,7 @@ async fn retired_level(arguments: serde_json::Value) -> World {
     world
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_retired_level_that_dead_letters_at_most_once() {
     let world = retired_level(json!({
         "x-queue-type": "quorum", "x-message-ttl": 1_800_000, "x-dead-letter-exchange": "orders.dlx",
@@ -96,7 +96,7 @@ async fn a_retired_level_that_dead_letters_at_most_once() {
     assert_eq!(world.findings(), expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_retired_level_that_leads_nowhere() {
     let world = retired_level(json!({
         "x-queue-type": "quorum", "x-message-ttl": 1_800_000, "x-dead-letter-exchange": "elsewhere",
@@ -114,7 +114,7 @@ async fn a_retired_level_that_leads_nowhere() {
 }
 
 /// What a debugging client takes from a level is gone, and comes to nobody.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn somebody_elses_consumer_on_a_level() {
     let world = applied().await;
     let wire = world.wire().await;

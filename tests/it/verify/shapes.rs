@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{applied, empty};
 use crate::support::samples::{TWO_TIMEOUTS, two_timeouts};
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn noop() {
     let world = applied().await;
     let run = world.overdue(&["verify"]);
@@ -16,7 +16,7 @@ async fn noop() {
     assert_eq!(run.stderr, "");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn an_empty_virtual_host_lacks_everything() {
     let world = empty().await;
     let found = world.findings();
@@ -25,7 +25,7 @@ async fn an_empty_virtual_host_lacks_everything() {
 }
 
 /// Publishers are refused by it.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn an_internal_exchange() {
     let world = applied().await;
     world.delete("exchanges", "orders.events").await;
@@ -35,7 +35,7 @@ async fn an_internal_exchange() {
 }
 
 /// Each kind of difference at once; `tests/pure/verify` has them one by one.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn objects_that_are_gone_or_have_another_shape_are_found_and_a_binding_is_put_back() {
     let world = applied().await;
     world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
@@ -73,7 +73,7 @@ async fn objects_that_are_gone_or_have_another_shape_are_found_and_a_binding_is_
     assert!(run.stdout.contains(what), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn what_drains_is_a_note() {
     let world = applied().await;
     world.publish_to("orders.in", "30m.unpaid", 3).await;

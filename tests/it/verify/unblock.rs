@@ -36,7 +36,7 @@ async fn arrived(world: &World, queue: &str, count: usize) {
     until(&format!("{count} messages in {queue}"), look, |seen| *seen == count).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn stuck_then_mended_then_freed() {
     let world = blocked().await;
     let run = world.overdue(&["verify"]);
@@ -66,7 +66,7 @@ async fn stuck_then_mended_then_freed() {
     assert_eq!(world.policies().await.len(), 0, "the policy is taken away again");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_policy_that_applies_is_kept() {
     let world = blocked().await;
     // With a higher priority than usual, and no part of it in the queue's arguments.
@@ -87,7 +87,7 @@ async fn a_policy_that_applies_is_kept() {
     assert_eq!(left["limit"], definition);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_full_queue_stops_its_levels() {
     let world = applied().await;
     world.policy("policies", "cap", r"^orders\.unpaid$", json!({ "max-length": 1 })).await;
@@ -112,7 +112,7 @@ async fn a_full_queue_stops_its_levels() {
     assert!(run.stderr.contains("three minutes after its last try"), "{run}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn only_our_queues() {
     let world = applied().await;
     world.queue("orders.report", json!({ "x-queue-type": "quorum" })).await;
@@ -127,7 +127,7 @@ async fn only_our_queues() {
     assert!(world.policies().await.is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn a_policy_that_an_unblock_left_behind() {
     let world = applied().await;
     let name = "orders.unblock.orders.delay.1s";
@@ -144,7 +144,7 @@ async fn a_policy_that_an_unblock_left_behind() {
 }
 
 /// Verify takes no more than the `management` tag; unblock sets a policy.
-#[tokio::test(flavor = "multi_thread")]
+#[apply(world_test)]
 async fn rights() {
     let world = applied().await;
     let (reader, policymaker) = (world.user("management").await, world.user("policymaker").await);
