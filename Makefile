@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-delayed test-packages test-upgrade chaos proof lint services down worker bench deny prose docs packages
+.PHONY: help demo test test-oldest test-delayed test-packages test-upgrade chaos proof mutants lint services down worker bench deny prose docs packages
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,8 +23,13 @@ test-upgrade: ## the tests that go from a release to this version and back, RELE
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, RATE=40 orders/s, CLUSTER=3 has three brokers; RECONNECTS=1000
 	@MINUTES=$(MINUTES) SEED=$(SEED) RATE=$(RATE) CLUSTER=$(CLUSTER) RECONNECTS=$(RECONNECTS) docker/chaos.sh
 
-proof: ## what takes long: a model of changes, orders of tasks, fuzzing, mutants; PART=fuzz is one of them, docker/proof.sh
+proof: ## what takes long: a model of changes, fuzzing; PART=fuzz is one of them, docker/proof.sh
 	@docker/proof.sh
+
+# One of src that no test notices is listed; .cargo/mutants.toml has the tests and the rooms. Properties try fewer cases than in `make test`.
+mutants: ## whether tests without services notice changed code, ROOM=plan in one room, ARGS='--shard 0/20' a part of them
+	@command -v cargo-mutants >/dev/null || { echo 'cargo-mutants is missing: cargo install --locked cargo-mutants' >&2; exit 69; }
+	PROPTEST_CASES=$${PROPTEST_CASES:-16} cargo mutants $(if $(ROOM),-f 'src/$(ROOM).rs' -f 'src/$(ROOM)/**/*.rs') $(ARGS)
 
 SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*.sh docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the core rooms and the pure tests of them as a crate of their own to target/proof/core, and beside them what else reads
-# what others write: settings and frames. It is built in seconds, so a mutant is tested and a fuzzer is built in no time. Of
+# what others write: settings and frames. It is built in seconds, with a model or a fuzzer. Of
 # `internals` it has what those rooms have.
 set -euo pipefail
 cd "$(dirname "$0")/.."

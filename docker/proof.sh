@@ -30,20 +30,7 @@ fuzz() {
     done
 }
 
-# All mutants of the core rooms, or of ROOM, in one build: proof/mutants.
-mutants() {
-    needs cargo-mutants
-    docker/core_crate.sh
-    # shellcheck disable=SC2086
-    (cd proof/mutants && cargo run -q -- "$OLDPWD/$core" known.txt ${ROOM:-plan topology ladder decisions wire order parking permissions})
-}
-
-# What publishes, in SCHEDULES orders of its tasks that shuttle chooses: proof/shuttle.
-shuttle() {
-    (cd proof/shuttle && cargo run -q -- "${SCHEDULES:-100000}")
-}
-
-parts=(model shuttle fuzz mutants)
+parts=(model fuzz)
 for part in ${PART:-${parts[*]}}; do
     [[ " ${parts[*]} " == *" $part "* ]] || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
     echo "== $part"
