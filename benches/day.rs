@@ -66,7 +66,7 @@ impl Benchmark for Day {
         );
         let mut report = Report::new("day", what, stage);
         let program = self.options.programs().swap_remove(0).0;
-        let closer = Closer::crew(Way::Overdue, program, self.workers, 1);
+        let closer = Closer::crew(Way::Overdue, program, self.workers);
         let delays = "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n";
         let mut running = closer.start(stage, 0, delays).await?;
         running.until_scheduled(stage).await?;

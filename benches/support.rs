@@ -1,6 +1,6 @@
 //! What the benchmarks share: options, a schema and a virtual host of their own, the shop, what closes its orders, and the report.
 
-#![allow(unreachable_pub, dead_code, reason = "each benchmark uses another part")]
+#![allow(unreachable_pub, reason = "x")]
 
 pub mod closers;
 pub mod options;

@@ -46,10 +46,8 @@ pub struct Closer {
     pub way: Way,
     program: PathBuf,
     pub name: String,
-    /// How many of the program are started, or consume.
-    pub workers: usize,
-    /// Of the timeout.
-    shards: u16,
+    /// How many of the program are started.
+    workers: usize,
 }
 
 impl Way {
@@ -77,12 +75,11 @@ impl Closer {
                     program,
                     name: format!("{}{label}", way.title()),
                     workers: if way == Way::OverdueX3 { 3 } else { 1 },
-                    shards: 1,
                 }));
             } else {
                 let program = std::env::current_exe()?;
                 let name = way.title().to_owned();
-                closers.push(Self { way, program, name, workers: 1, shards: 1 });
+                closers.push(Self { way, program, name, workers: 1 });
             }
         }
         if closers.is_empty() {
@@ -92,10 +89,9 @@ impl Closer {
         }
     }
 
-    /// So many workers, or as many consumers that only ack, of so many shards.
-    pub fn crew(way: Way, program: PathBuf, workers: usize, shards: u16) -> Self {
-        let name = format!("{}, {shards} shards x {workers}", way.title());
-        Self { way, program, name, workers, shards }
+    /// So many workers.
+    pub fn crew(way: Way, program: PathBuf, workers: usize) -> Self {
+        Self { way, program, name: format!("{} x{workers}", way.title()), workers }
     }
 
     pub fn is_worker(&self) -> bool {
@@ -125,10 +121,9 @@ impl Closer {
         delays: &str,
         settings: &[(&'static str, String)],
     ) -> Result<Running> {
-        let shards =
-            if self.shards > 1 { format!("shards = {}\n", self.shards) } else { String::new() };
-        let timeout = format!("[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n{shards}");
-        let text = format!("name = \"bench-{place}\"\n{delays}{timeout}");
+        let text = format!(
+            "name = \"bench-{place}\"\n{delays}[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n"
+        );
         let (topology, file) = stage.topology(&text).await?;
         let queues = topology.business_queues(&topology.timeouts[0]);
         let queue = format!("{}.{TIMEOUT}", topology.name);

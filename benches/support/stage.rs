@@ -73,10 +73,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Deletes both, and the schemas of two sizes of a table.
+    /// Deletes both.
     pub async fn close(&self) -> Result<()> {
         let name = &self.name;
-        let drop = format!("DROP SCHEMA IF EXISTS {name}, {name}_small, {name}_large CASCADE");
+        let drop = format!("DROP SCHEMA IF EXISTS {name} CASCADE");
         let dropped = self.store.run_script("drop_schema", &drop).await;
         call(Method::DELETE, &self.vhost).await?;
         Ok(dropped?)
