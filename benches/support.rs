@@ -1,6 +1,6 @@
 //! What the benchmarks share: options, a schema and a virtual host of their own, the shop, what closes its orders, and the report.
 
-#![allow(unreachable_pub, reason = "x")]
+#![allow(unreachable_pub, dead_code, reason = "each benchmark uses another part")]
 
 pub mod closers;
 pub mod options;
@@ -22,7 +22,7 @@ use self::{options::Options, report::Report, stage::Stage};
 pub type Failure = Box<dyn Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// For what is waited for: a worker that starts, the last of many orders, a broker that reads millions of messages again.
+/// For what is waited for: a worker that starts, the last of many orders.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A benchmark: its options, and what it measures.

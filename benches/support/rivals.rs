@@ -206,7 +206,8 @@ fn events(exchange: &str, count: usize) -> Vec<Message> {
 
 /// The AMQP client by itself: one loop, one channel, a window of unconfirmed messages.
 pub struct RawClient {
-    link: Link,
+    /// The connection, which ends with this.
+    _link: Link,
     channel: Channel,
 }
 
@@ -215,7 +216,7 @@ impl RawClient {
         let link = Link::open(address, "bench: the client alone").await?;
         let channel = link.channel().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        Ok(Self { link, channel })
+        Ok(Self { _link: link, channel })
     }
 
     /// Publishes them persistent, mandatory where they need a route; returns when each has its confirm. What is returned or
@@ -242,10 +243,6 @@ impl RawClient {
             confirm?;
         }
         Ok(())
-    }
-
-    pub async fn close(self) {
-        self.link.close().await;
     }
 }
 
