@@ -5,7 +5,6 @@ pub(crate) mod delivery_tags;
 pub(crate) mod disposition;
 pub(crate) mod floor;
 pub(crate) mod place;
-pub(crate) mod quarantine;
 pub(crate) mod readiness;
 pub(crate) mod recently_closed;
 pub(crate) mod timer_queue;

@@ -323,9 +323,6 @@ pub mod worker {
     pub mod log_lines {
         pub use crate::worker::log_lines::{LINE_EVERY, Seldom};
     }
-    pub mod quarantine {
-        pub use crate::decisions::quarantine::{Quarantine, Step};
-    }
     pub mod recently_closed {
         pub use crate::decisions::recently_closed::{HALF, RecentlyClosed};
     }

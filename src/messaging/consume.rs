@@ -273,7 +273,6 @@ impl Words {
         let content_type = properties.content_type().as_ref();
         Received {
             tag: delivery.delivery_tag,
-            redelivered: delivery.redelivered,
             exchange: shared(&mut self.exchange, delivery.exchange.as_str()),
             routing_key: shared(&mut self.routing_key, delivery.routing_key.as_str()),
             message_id: properties.message_id().as_ref().map(|id| id.as_str().into()),

@@ -184,15 +184,6 @@ pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
     warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
 }
 
-pub(crate) fn suspected(timeout: &str, deliveries: u32) {
-    METRICS.suspects.add([timeout], 1);
-    warn!(
-        timeout,
-        deliveries,
-        "messages were delivered again and again without being settled: they are taken one at a time"
-    );
-}
-
 pub(crate) fn guarded(timeout: &str, orders: usize, first: &Label) {
     warn!(
         timeout,

@@ -86,7 +86,6 @@ pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
             &METRICS.put_back,
             &METRICS.retried,
             &METRICS.copy_failures,
-            &METRICS.suspects,
             &METRICS.scheduled,
         ];
         for counter in each {

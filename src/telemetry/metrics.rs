@@ -67,8 +67,6 @@ metrics! {
         "Messages put into the parking lot.";
     copy_failures: Counter<1> = "overdue_copy_failures_total", &["timeout"],
         "Times that copies for a level or the parking lot were not confirmed; each is tried again.";
-    suspects: Counter<1> = "overdue_suspects_total", &["timeout"],
-        "Times that messages were delivered again and again without being settled.";
     sessions: Counter<0> = "overdue_sessions_total", &[],
         "Sessions that got their connections and consumed.";
     session_ends: Counter<1> = "overdue_session_ends_total", &["cause"],

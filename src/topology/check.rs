@@ -12,7 +12,7 @@ use super::{
         level_duplicate, level_order, level_reference, level_text, level_unused, levels_present,
     },
     file::{
-        BUILT_IN_EFFECTS, DEFAULT_EFFECT, LevelText, QueueType, StrategyName, TimeoutSection,
+        BUILT_IN_EFFECTS, DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT, LevelText, QueueType, StrategyName, TimeoutSection,
         TopologyFile,
     },
     level::Ttl,
@@ -335,7 +335,7 @@ fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> 
 /// Every lost connection counts as a delivery of each message the worker held, processed or not
 /// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, workers that are killed
 /// a few times in a row, by a bad roll-out or one bad message, park orders that nothing is wrong with.
-const LOWEST_SANE_LIMIT: i64 = 12;
+const LOWEST_SANE_LIMIT: i64 = 20;
 
 fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(limit) = &file.queues.delivery_limit else { return Vec::new() };
@@ -347,7 +347,7 @@ fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
          the worker held",
         limit.get_ref()
     );
-    vec![at(limit, message, "leave it out for 20, RabbitMQ's own default")]
+    vec![at(limit, message, format!("leave it out for {DEFAULT_DELIVERY_LIMIT}"))]
 }
 
 fn delivery_limit_unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {

@@ -19,8 +19,9 @@ pub(crate) const DEFAULT_EFFECT: &str = "close";
 /// Effects whose SQL is part of the program.
 pub const BUILT_IN_EFFECTS: [&str; 3] = [DEFAULT_EFFECT, "cancel", "complete"];
 
-/// RabbitMQ's own default since 4.0, written out so that an older or newer broker does the same.
-const DEFAULT_DELIVERY_LIMIT: i64 = 20;
+/// A lost connection counts as a delivery of every message that was prefetched on it: RabbitMQ's own default of 20 would park good
+/// messages after twenty restarts in a row.
+pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 100;
 
 /// The delay topology of one team: `overdue apply` brings a broker there.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -125,7 +126,7 @@ pub(crate) struct QueuesSection {
         with = "i64",
         range(min = 1, max = 1_000_000),
         extend("default" = DEFAULT_DELIVERY_LIMIT),
-        example = 20
+        example = 100
     )]
     pub delivery_limit: Option<Spanned<i64>>,
 }

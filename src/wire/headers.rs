@@ -46,11 +46,6 @@ pub fn guarded(headers: &FieldTable) -> u32 {
     number(headers, GUARDED)
 }
 
-/// What a quorum queue writes on a message that is delivered again.
-pub(super) fn delivery_count(headers: &FieldTable) -> u32 {
-    number(headers, "x-delivery-count")
-}
-
 fn number(headers: &FieldTable, name: &str) -> u32 {
     let number = match headers.inner().get(name) {
         Some(AMQPValue::LongInt(n)) => u32::try_from(*n).ok(),

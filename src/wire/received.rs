@@ -17,8 +17,6 @@ use crate::topology::{Timeout, Topology, route::Route};
 pub struct Received {
     /// Its delivery tag, by which it is settled on its channel.
     pub tag: u64,
-    /// Whether it was delivered before.
-    pub redelivered: bool,
     /// Where it was published, or what dead-lettered it last: the broker says so.
     pub exchange: Arc<str>,
     /// As published, also after dead-lettering. Thousands are kept that have the same.
@@ -51,13 +49,6 @@ impl Received {
     pub fn body_left_out(&self) -> Option<usize> {
         let size = headers::body_left_out(&self.headers)?;
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
-    }
-
-    /// How often it was delivered and not settled, as a quorum queue counts it; unknown where the body was left out.
-    pub fn deliveries(&self) -> Option<u32> {
-        // The first time the header is a publisher's.
-        let count = if self.redelivered { headers::delivery_count(&self.headers) } else { 0 };
-        self.body_left_out().is_none().then_some(count)
     }
 
     /// Whether its properties are those that it was published with: not where a body was left out, or they could not be read.

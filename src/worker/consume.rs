@@ -344,9 +344,7 @@ async fn serve(
         let link = Arc::new(Link::open(&worker.address, &purpose).await?);
         link.gather_deliveries(limits::gathering(&worker.topology));
         let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
-        let limit = worker.topology.delivery_limit;
-        let names = (context.timeout.name.as_str(), queue.as_str());
-        let inlet = Inlet::open(&link, names, context.prefetch, bodies, limit).await?;
+        let inlet = Inlet::open(&link, queue, context.prefetch, bodies).await?;
         Ok::<_, SessionEnd>((link, inlet))
     };
     let (link, inlet) = tokio::select! {

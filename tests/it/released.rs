@@ -48,8 +48,10 @@ async fn its_files_are_understood() {
 #[apply(world_test)]
 async fn its_objects_are_left_as_they_are() {
     for strategy in ["levels", "ladder"] {
-        let world =
-            World::bare(Services::main(), &read("0.1.0", &format!("{strategy}.toml"))).await;
+        // The default limit was 20 in that release.
+        let file = read("0.1.0", &format!("{strategy}.toml")).replace("[queues]\n", "");
+        let file = file.replace("type = \"quorum\"\n", "") + "[queues]\ndelivery_limit = 20\n";
+        let world = World::bare(Services::main(), &file).await;
         let made = read("0.1.0", &format!("{strategy}.definitions.json"));
         let made =
             serde_json::from_str(&made.replace("\"released\"", &format!("{:?}", world.vhost)));

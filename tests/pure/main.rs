@@ -57,7 +57,6 @@ mod plan_strategies;
 mod plan_texts;
 mod plan_waiting;
 mod printable;
-mod quarantine;
 mod queue_stats;
 mod readiness;
 mod recently_closed;

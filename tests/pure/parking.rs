@@ -8,7 +8,7 @@ use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
     parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Selection, Stays, Totals, fate},
     topology::{Topology, level_routes::LevelRoutes},
-    wire::{MAX_BODY_BYTES, Properties, Received},
+    wire::{MAX_BODY_BYTES, Properties, Received, attempt},
 };
 use proptest::prelude::*;
 
@@ -353,18 +353,16 @@ fn only_a_large_body_can_have_been_left_out() {
 
 /// Clients write numbers in any size.
 #[test]
-fn deliveries_are_counted_whatever_number_they_are() {
-    for (count, deliveries) in [
+fn attempts_are_read_whatever_number_they_are() {
+    for (number, attempts) in [
         (AMQPValue::LongInt(7), 7),
         (AMQPValue::LongLongInt(7), 7),
         (AMQPValue::LongUInt(7), 7),
         (AMQPValue::LongInt(-7), 0),
         (text("7"), 0),
     ] {
-        let received = received("30m.unpaid", b"4711", &[("x-delivery-count", count)]);
-        assert_eq!(received.deliveries(), Some(0), "the first time");
-        let again = Received { redelivered: true, ..received };
-        assert_eq!(again.deliveries(), Some(deliveries));
+        let received = received("30m.unpaid", b"4711", &[("x-attempt", number)]);
+        assert_eq!(attempt(&received.headers), attempts);
     }
 }
 

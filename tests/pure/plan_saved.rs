@@ -115,7 +115,7 @@ fn the_first_step_that_differs_is_named() {
     insta::assert_snapshot!(texts.join("\n"), @r"
     the plan made now is not the saved one: its step 1 is missing, and in the saved one it is `- binding orders.again -> orders.delay.30m (30m.*)`. Nothing was changed; look at `overdue plan`, and save it again with `overdue plan --save`
     the plan made now is not the saved one: its step 1 is `+ exchange orders.in (topic, alternate-exchange=orders.park)`, and in the saved one it is `- binding orders.again -> orders.delay.30m (30m.*)`. Nothing was changed; look at `overdue plan`, and save it again with `overdue plan --save`
-    the plan made now is not the saved one: its step 1 is `+ queue orders.unpaid (quorum, x-dead-letter-exchange=orders.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)`, and in the saved one it is `- binding orders.again -> orders.delay.30m (30m.*)`. Nothing was changed; look at `overdue plan`, and save it again with `overdue plan --save`
+    the plan made now is not the saved one: its step 1 is `+ queue orders.unpaid (quorum, x-dead-letter-exchange=orders.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=100, x-overflow=reject-publish)`, and in the saved one it is `- binding orders.again -> orders.delay.30m (30m.*)`. Nothing was changed; look at `overdue plan`, and save it again with `overdue plan --save`
     ");
 }
 

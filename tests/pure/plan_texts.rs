@@ -147,17 +147,17 @@ fn another_queue_type() {
               type: broker has classic, topology wants quorum
               x-delivery-limit: broker has not set, topology wants -1
       + binding   shop.park -> shop.parked.2
-      + queue     shop.unpaid.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
+      + queue     shop.unpaid.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=100, x-overflow=reject-publish)
             replaces shop.unpaid, which cannot be changed:
               type: broker has classic, topology wants quorum
               x-dead-letter-strategy: broker has not set, topology wants at-least-once
-              x-delivery-limit: broker has not set, topology wants 20
+              x-delivery-limit: broker has not set, topology wants 100
               x-overflow: broker has not set, topology wants reject-publish
-      + queue     shop.unshipped.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
+      + queue     shop.unshipped.2  (quorum, x-dead-letter-exchange=shop.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=100, x-overflow=reject-publish)
             replaces shop.unshipped, which cannot be changed:
               type: broker has classic, topology wants quorum
               x-dead-letter-strategy: broker has not set, topology wants at-least-once
-              x-delivery-limit: broker has not set, topology wants 20
+              x-delivery-limit: broker has not set, topology wants 100
               x-overflow: broker has not set, topology wants reject-publish
       + binding   shop.dlx -> shop.unpaid.2  (#.unpaid)
       + binding   shop.dlx -> shop.unshipped.2  (#.unshipped)

@@ -83,7 +83,7 @@ fn plan_of_a_tiny_topology() {
       + exchange  tiny.again  (topic)
       + exchange  tiny.dlx  (topic, alternate-exchange=tiny.park)
       + exchange  tiny.events  (topic)
-      + queue     tiny.late  (quorum, x-dead-letter-exchange=tiny.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=20, x-overflow=reject-publish)
+      + queue     tiny.late  (quorum, x-dead-letter-exchange=tiny.park, x-dead-letter-strategy=at-least-once, x-delivery-limit=100, x-overflow=reject-publish)
       + binding   tiny.dlx -> tiny.late  (#.late)
       + queue     tiny.delay.1s  (quorum, x-dead-letter-exchange=tiny.dlx, x-dead-letter-strategy=at-least-once, x-message-ttl=750, x-overflow=reject-publish)
       + exchange  tiny.in  (topic, alternate-exchange=tiny.park)

@@ -23,7 +23,7 @@ proptest! {
         prop_assert_eq!(&topology.name, &written.name);
         prop_assert_eq!(levels, written.levels);
         prop_assert_eq!(topology.queue_type, written.queue_type.unwrap_or(QueueType::Quorum));
-        prop_assert_eq!(topology.delivery_limit, written.delivery_limit.unwrap_or(20));
+        prop_assert_eq!(topology.delivery_limit, written.delivery_limit.unwrap_or(100));
         let retry: Vec<&str> = topology.retry.iter().map(Level::name).collect();
         prop_assert_eq!(retry, written.retry);
         prop_assert_eq!(topology.timeouts.len(), written.timeouts.len());

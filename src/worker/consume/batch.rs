@@ -61,10 +61,6 @@ impl AtDatabase {
     pub(super) fn batches(&self) -> usize {
         self.batches.len()
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.in_turn.is_empty()
-    }
 }
 
 async fn answered(

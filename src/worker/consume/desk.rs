@@ -93,7 +93,7 @@ impl Desk {
         let mut look = tokio::time::interval(limits::LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if self.receives() || self.inlet.narrows() {
+            if self.receives() {
                 let delivered = self.inlet.renew().await?;
                 self.take(delivered);
             }
@@ -132,18 +132,13 @@ impl Desk {
     }
 
     fn receives(&self) -> bool {
-        let now = Instant::now();
-        // What is taken alone is not in hand together with anything.
-        let due = self.waiting.is_due(now);
-        let others_in_hand = self.inlet.is_narrow() && (due || !self.at_database.is_empty());
         // Copies that are on their way may become no more than this, without those that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         self.at_database.batches() < self.batches_at_once()
             && !self.outage.receives_nothing()
             && !self.inlet.is_full()
             && self.copies.len() < copies
-            && !others_in_hand
-            && !self.waiting.is_behind(self.inlet.is_narrow(), now)
+            && !self.waiting.is_behind(Instant::now())
     }
 
     fn batches_at_once(&self) -> usize {
@@ -163,14 +158,14 @@ impl Desk {
             }
             self.wait(delivery, at.unwrap_or(now));
         }
-        self.waiting.came(due, self.inlet.is_narrow(), now);
+        self.waiting.came(due, now);
     }
 
     /// The instant of what says that it is early. A far date is asked for: a wrong one is not to cost its order more than what
     /// is waited for in hand.
     fn early_until(&self, delivery: &Delivery, now: Instant) -> Option<Instant> {
-        // What was tried before is usually overdue; what may have killed workers is closed alone.
-        if delivery.order_id().is_none() || delivery.was_tried() || self.inlet.is_narrow() {
+        // What was tried before is usually overdue.
+        if delivery.order_id().is_none() || delivery.was_tried() {
             return None;
         }
         let at = self.context.worker.clock.surely(delivery.due_at()?)?;
@@ -187,7 +182,7 @@ impl Desk {
     /// When the next batch is to be closed.
     fn next_batch(&self) -> Option<Instant> {
         let batches = (self.at_database.batches(), self.batches_at_once());
-        let at = self.waiting.next_batch(batches, self.inlet.is_narrow(), Instant::now())?;
+        let at = self.waiting.next_batch(batches, Instant::now())?;
         Some(self.outage.until().map_or(at, |until| at.max(until)))
     }
 
@@ -195,8 +190,7 @@ impl Desk {
     fn close_batch(&mut self) {
         let now = Instant::now();
         let mut batch = Vec::new();
-        let (closing, alone) = (self.at_database.batches(), self.inlet.is_narrow());
-        for mut delivery in self.waiting.take(closing, alone, now) {
+        for mut delivery in self.waiting.take(self.at_database.batches(), now) {
             if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
@@ -256,8 +250,8 @@ impl Desk {
                 self.context.worker.store.drop_connections();
             }
         }
-        // Until then they wait: those that fail are not to be all that is received. What may have killed workers is alone.
-        let until = self.outage.until().filter(|_| !self.inlet.is_narrow()).unwrap_or(now);
+        // Until then they wait: those that fail are not to be all that is received.
+        let until = self.outage.until().unwrap_or(now);
         for delivery in batch {
             self.wait(delivery, until);
         }

@@ -2,8 +2,7 @@
 //! tags, prefetch counts and bytes.
 //!
 //! A prefetch count is a channel's, and quorum queues take no more than 2,000. If most of it waits (for a deadline, a lock, a
-//! confirm), another channel is opened, so that what waits never limits what is received. Where a message may have killed
-//! workers, one is received at a time.
+//! confirm), another channel is opened, so that what waits never limits what is received.
 
 use std::{
     collections::BTreeMap,
@@ -18,15 +17,11 @@ use futures_util::{
 };
 
 use crate::{
-    decisions::{
-        delivery_tags::{Ack, Tags},
-        quarantine::{Quarantine, Step},
-    },
+    decisions::delivery_tags::{Ack, Tags},
     messaging::{
         Link,
         consume::{ConsumeError, Subscription},
     },
-    telemetry,
     wire::Received,
     worker::{
         backoff::reached,
@@ -41,8 +36,6 @@ const MAX_CHANNELS: usize = 16;
 const ACKED_WITHIN: Duration = Duration::from_millis(50);
 /// This part of a channel's prefetch count is acked without waiting for more.
 const ACKED_AT_ONCE: u16 = 8;
-/// The prefetch count of a consumer that has not seen yet what is in its queue.
-const FIRST_PREFETCH: u16 = 1;
 
 /// Which bodies a consumer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,16 +75,8 @@ struct InletChannel {
 pub(in crate::worker) struct Inlet {
     link: Arc<Link>,
     queue: String,
-    timeout: String,
     prefetch: u16,
     bodies: Bodies,
-    quarantine: Quarantine,
-    /// To be given back when the channel is replaced.
-    suspects: Vec<Receipt>,
-    /// Whether the log says that there are suspects.
-    suspected: bool,
-    /// Whether the channel that receives is to be replaced.
-    outdated: bool,
     kept: KeptBytes,
     opened: u64,
     receiving: InletChannel,
@@ -103,28 +88,22 @@ pub(in crate::worker) struct Inlet {
 }
 
 impl Inlet {
-    /// Begins with one delivery at a time; as soon as that one has shown no danger, up to `prefetch` are unsettled.
-    /// A queue that does not answer ends the connection, after more than a minute.
+    /// Receives up to `prefetch` unsettled deliveries at once. A queue that does not answer ends the connection, after more
+    /// than a minute.
     pub(in crate::worker) async fn open(
         link: &Arc<Link>,
-        (timeout, queue): (&str, &str),
+        queue: &str,
         prefetch: u16,
         bodies: Bodies,
-        delivery_limit: i64,
     ) -> Result<Self, ConsumeError> {
-        let receiving = InletChannel::open(link, queue, FIRST_PREFETCH, bodies).await?;
+        let receiving = InletChannel::open(link, queue, prefetch, bodies).await?;
         // The broker confirms a subscription before it asks the queue, and answers this behind it.
         receiving.subscription.is_empty().await?;
         Ok(Self {
             link: Arc::clone(link),
             queue: queue.to_owned(),
-            timeout: timeout.to_owned(),
             prefetch,
             bodies,
-            quarantine: Quarantine::new(delivery_limit, u32::from(prefetch)),
-            suspects: Vec::new(),
-            suspected: false,
-            outdated: false,
             kept: KeptBytes::default(),
             opened: 0,
             receiving,
@@ -150,98 +129,45 @@ impl Inlet {
                 received = self.receiving.subscription.next(), if at_once > 0 => break received?,
             }
         };
-        let mut delivered: Vec<Delivered> = self.take(first).into_iter().collect();
-        while delivered.len() < at_once && !(self.outdated || self.is_short() || self.is_full()) {
+        let mut delivered = vec![self.take(first)];
+        while delivered.len() < at_once && !(self.is_short() || self.is_full()) {
             let Some(received) = self.receiving.subscription.next().now_or_never() else { break };
-            delivered.extend(self.take(received?));
+            delivered.push(self.take(received?));
         }
         Ok(delivered)
     }
 
-    /// One that may have killed workers, and comes together with others, is given back.
-    fn take(&mut self, received: Received) -> Option<Delivered> {
-        let receipt = self.receipt(&received);
-        let step = match received.deliveries() {
-            // What is passed on is not interpreted, and may be in hand for long: no message of these is suspected.
-            _ if self.bodies != Bodies::Notices => self.quarantine.receive(0, self.may_open()),
-            Some(deliveries) => {
-                self.report_suspect(deliveries);
-                self.quarantine.receive(deliveries, self.may_open())
-            }
-            None => Step::Take,
-        };
-        self.outdated |= step != Step::Take;
-        if step == Step::Narrow {
-            // Later: at once it would come again on the same channel.
-            self.suspects.push(receipt);
-            return None;
-        }
-        Some((receipt, received))
-    }
-
-    /// Whether suspects are received together with others until the channel is replaced.
-    pub(in crate::worker) const fn narrows(&self) -> bool {
-        self.outdated && self.quarantine.is_alone()
-    }
-
-    fn receipt(&mut self, received: &Received) -> Receipt {
+    fn take(&mut self, received: Received) -> Delivered {
         self.receiving.tags.receive(received.tag);
         let part = self.kept.keep(2 * received.bytes());
-        Receipt { channel: self.opened, tag: received.tag, waits: false, _part: part }
+        let receipt =
+            Receipt { channel: self.opened, tag: received.tag, waits: false, _part: part };
+        (receipt, received)
     }
 
-    fn report_suspect(&mut self, deliveries: u32) {
-        if self.quarantine.is_suspect(deliveries) && !self.suspected {
-            telemetry::suspected(&self.timeout, deliveries);
-            self.suspected = true;
-        }
-    }
-
-    /// Goes on receiving on another channel, if that is necessary: since too much of this one waits, or since many are
-    /// received at once from now on, or one at a time. Gives what the old channel has prefetched.
+    /// Continues on another channel if too much of this one waits, or if other bodies are wanted. Returns what the old channel
+    /// has prefetched.
     pub(in crate::worker) async fn renew(&mut self) -> Result<Vec<Delivered>, ConsumeError> {
-        let is_due = self.outdated || self.is_short() && self.may_open();
+        let is_due = self.is_outdated() || self.is_short() && self.may_open();
         if !is_due {
             return Ok(Vec::new());
         }
-        self.outdated = false;
-        // What may end the worker comes next, and what is done is not to count as delivered to it.
-        self.send_acks();
-        let alone = self.is_narrow();
-        let prefetch = match self.bodies {
-            _ if alone => FIRST_PREFETCH,
-            Bodies::Large => limits::large_prefetch(self.prefetch),
-            Bodies::Notices | Bodies::Small => self.prefetch,
-        };
-        let next = InletChannel::open(&self.link, &self.queue, prefetch, self.bodies).await?;
-        let mut delivered = Vec::new();
-        for received in self.receiving.subscription.cancel().await? {
-            // The first suspect among them changes that.
-            if !self.is_narrow() {
-                delivered.extend(self.take(received));
-                continue;
-            }
-            let receipt = self.receipt(&received);
-            let deliveries = received.deliveries();
-            if deliveries.is_some_and(|count| self.quarantine.is_suspect(count)) {
-                self.suspects.push(receipt);
-            } else {
-                delivered.push((receipt, received));
-            }
-        }
-        for receipt in std::mem::take(&mut self.suspects) {
-            self.give_back(receipt);
-        }
+        let next =
+            InletChannel::open(&self.link, &self.queue, self.prefetch, self.bodies).await?;
+        let prefetched = self.receiving.subscription.cancel().await?;
+        let delivered = prefetched.into_iter().map(|received| self.take(received)).collect();
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
         self.opened += 1;
-        self.suspected &= self.is_narrow();
         Ok(delivered)
     }
 
     /// Gets other bodies from now on; see [`Inlet::renew`].
     pub(in crate::worker) fn set_bodies(&mut self, bodies: Bodies) {
-        self.outdated |= self.bodies != bodies;
         self.bodies = bodies;
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.receiving.bodies != self.bodies
     }
 
     /// Which bodies the channel of a delivery gets.
@@ -250,11 +176,6 @@ impl Inlet {
             return self.receiving.bodies;
         }
         self.keeping.get(&receipt.channel).map_or(self.bodies, |channel| channel.bodies)
-    }
-
-    /// Whether one delivery is received at a time.
-    pub(in crate::worker) const fn is_narrow(&self) -> bool {
-        self.quarantine.is_alone()
     }
 
     /// Whether nothing more is to be received, since its bytes would be too many.
@@ -369,6 +290,10 @@ impl InletChannel {
         prefetch: u16,
         bodies: Bodies,
     ) -> Result<Self, ConsumeError> {
+        let prefetch = match bodies {
+            Bodies::Large => limits::large_prefetch(prefetch),
+            Bodies::Notices | Bodies::Small => prefetch,
+        };
         let subscription = match bodies {
             Bodies::Notices => Subscription::open(link, queue, prefetch).await?,
             Bodies::Small => Subscription::open_with_history(link, queue, prefetch).await?,

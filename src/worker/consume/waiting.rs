@@ -9,7 +9,7 @@ use std::{
 use super::delivery::Delivery;
 use crate::{
     decisions::{
-        batch::{Batches, Coming, MANY, Running},
+        batch::{Batches, Coming, MANY},
         timer_queue::TimerQueue,
     },
     worker::{
@@ -60,36 +60,26 @@ impl Waiting {
     }
 
     /// So many came that are due.
-    pub(super) fn came(&mut self, due: usize, alone: bool, now: Instant) {
+    pub(super) fn came(&mut self, due: usize, now: Instant) {
         self.coming.add(due, now);
-        if !alone && self.coming.in_burst(now) {
+        if self.coming.in_burst(now) {
             self.burst.want(now);
         }
     }
 
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.queue.next().is_some_and(|at| at <= now)
-    }
-
     /// Whether a batch waits for a burst.
-    pub(super) fn is_behind(&self, alone: bool, now: Instant) -> bool {
-        self.awaited_burst(alone, now).is_some() && self.has_batch(now)
+    pub(super) fn is_behind(&self, now: Instant) -> bool {
+        self.burst.awaited(now).is_some() && self.has_batch(now)
     }
 
     fn has_batch(&self, now: Instant) -> bool {
         self.queue.are_due(self.worker.settings.batch_size, now)
     }
 
-    /// What may have killed workers is closed alone, and waits for none.
-    fn awaited_burst(&self, alone: bool, now: Instant) -> Option<Running> {
-        self.burst.awaited(now).filter(|_| !alone)
-    }
-
     /// When the next batch is to be closed, where so many are at the database, and may be at most.
     pub(super) fn next_batch(
         &self,
         (closing, at_once): (usize, usize),
-        alone: bool,
         now: Instant,
     ) -> Option<Instant> {
         let first = self.queue.next()?;
@@ -98,7 +88,7 @@ impl Waiting {
             at_once,
             age: self.worker.settings.batch_age.as_duration(),
             in_burst: self.coming.in_burst(now),
-            burst: self.awaited_burst(alone, now),
+            burst: self.burst.awaited(now),
         };
         batches.next(first, first <= now && self.has_batch(now))
     }
@@ -107,14 +97,14 @@ impl Waiting {
     ///
     /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
     /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
-    pub(super) fn take(&mut self, closing: usize, alone: bool, now: Instant) -> Vec<Delivery> {
+    pub(super) fn take(&mut self, closing: usize, now: Instant) -> Vec<Delivery> {
         let size = self.worker.settings.batch_size;
         // With the batches that are being closed they are so many.
         let many = MANY.div_ceil(closing + 1).max(size).min(MANY);
-        if !alone && self.queue.are_due(many, now) {
+        if self.queue.are_due(many, now) {
             self.burst.want(now);
         }
-        let burst = self.awaited_burst(alone, now);
+        let burst = self.burst.awaited(now);
         let until = burst.map_or(Some(now), |burst| burst.passed);
         until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
     }
