@@ -210,7 +210,7 @@ pub mod store {
     pub use crate::store::pauses::Holder;
     pub use crate::store::{FailureKind, Store, failure::kind_of, pool::Connection};
     pub mod clock {
-        pub use crate::store::clock::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
+        pub use crate::store::clock::ClockEstimate;
     }
     pub mod orders {
         pub use crate::store::orders::{ClosingPath, Effect};

@@ -204,40 +204,10 @@ impl ClockEstimate {
     }
 }
 
-/// Smaller steps are what a machine does to keep its clock right.
-const LEAST_LEAP: Duration = Duration::from_secs(1);
-/// A leap is believed after this long, if the clock was not set back: a person who was paged has looked at the clock by then. If
-/// the clock is right now, orders that no message came for are closed by as much as it was wrong later until then.
-pub const LEAP_BELIEVED_AFTER: Duration = Duration::from_hours(1);
-
-/// How far a clock was set forward that is not believed yet: this machine's clock, which nobody sets, contradicts it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Leap {
-    by: Duration,
-    since: Option<Instant>,
-}
-
-impl Leap {
-    /// The clock was set by so many microseconds, forward or back. Whether that is a leap forward.
-    pub fn step(&mut self, step_us: i64, now: Instant) -> bool {
-        let (step, before) = (Duration::from_micros(step_us.unsigned_abs()), self.at(now));
-        if step < LEAST_LEAP {
-            return false;
-        }
-        let is_forward = step_us > 0;
-        self.by = if is_forward { before + step } else { before.saturating_sub(step) };
-        if is_forward {
-            self.since = Some(now);
-        }
-        is_forward
-    }
-
-    /// How far the clock is ahead of what is believed.
-    pub fn at(&self, now: Instant) -> Duration {
-        let is_new = |since| now.saturating_duration_since(since) < LEAP_BELIEVED_AFTER;
-        if self.since.is_some_and(is_new) { self.by } else { Duration::ZERO }
-    }
-}
+/// Smaller steps are what machines do to keep their clocks right.
+const LEAST_LEAP: Duration = Duration::from_secs(30);
+/// For this long after a leap forward nothing is closed without a message: a person who was paged has looked at the clock by then.
+pub(crate) const WAITS_AFTER_LEAP: Duration = Duration::from_hours(1);
 
 /// What is known of the database's clock; nothing until it was read.
 #[derive(Debug, Default)]
@@ -248,7 +218,26 @@ struct Readings {
     estimate: Option<ClockEstimate>,
     /// By how much it was set forward so far, in all.
     set_forward: Duration,
-    leap: Leap,
+    /// When the last leap forward was seen, and how far it was; none where the clock was set back since.
+    leapt: Option<(Instant, Duration)>,
+}
+
+impl Readings {
+    /// The clock was set by so many microseconds, forward or back. Returns by how much it has leapt forward.
+    fn step(&mut self, step_us: i64, now: Instant) -> Option<Duration> {
+        self.set_forward += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
+        let step = Duration::from_micros(step_us.unsigned_abs());
+        if step <= LEAST_LEAP {
+            return None;
+        }
+        self.leapt = (step_us > 0).then_some((now, step));
+        self.leapt.map(|(_, by)| by)
+    }
+
+    fn leap(&self, now: Instant) -> Option<Duration> {
+        let (at, by) = self.leapt?;
+        (now.saturating_duration_since(at) < WAITS_AFTER_LEAP).then_some(by)
+    }
 }
 
 impl DatabaseClock {
@@ -265,7 +254,7 @@ impl DatabaseClock {
         Some(ms + 1)
     }
 
-    /// Reads it. How far it is ahead of what is believed, if it has just leapt forward. If it fails, what was known stays.
+    /// Reads it. Returns by how much it has leapt forward since the last reading. If it fails, what was known stays.
     pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
         let (there, Range { start, end }) = store.read_clock().await?;
         let reading = ClockEstimate::of_reading(start, end, there.0);
@@ -276,9 +265,7 @@ impl DatabaseClock {
             return Ok(None);
         }
         readings.estimate = Some(known.and(reading));
-        let (step_us, now) = (known.step_us(reading), Instant::now());
-        readings.set_forward += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
-        Ok(readings.leap.step(step_us, now).then(|| readings.leap.at(now)))
+        Ok(readings.step(known.step_us(reading), Instant::now()))
     }
 
     /// By how much it was set forward since it was read for the first time, in all.
@@ -286,10 +273,9 @@ impl DatabaseClock {
         self.0.lock().set_forward
     }
 
-    /// How far it is ahead of what is believed: for so long after their deadline by it orders are left to their messages, whose
-    /// delays are the broker's.
-    pub(crate) fn leap(&self, now: Instant) -> Duration {
-        self.0.lock().leap.at(now)
+    /// By how much it has leapt forward in the last hour: until then orders are left to their messages, whose delays are the broker's.
+    pub(crate) fn leap(&self, now: Instant) -> Option<Duration> {
+        self.0.lock().leap(now)
     }
 }
 
@@ -322,5 +308,19 @@ mod tests {
             assert_eq!(time.to_string().parse::<DatabaseTime>().unwrap(), time, "{time}");
         }
         assert!("soon".parse::<DatabaseTime>().is_err());
+    }
+
+    #[test]
+    fn a_leap_forward_is_known_for_an_hour_or_until_the_clock_is_set_back() {
+        const S: i64 = 1_000_000;
+        let (now, mut readings) = (Instant::now(), Readings::default());
+        let hour = now + WAITS_AFTER_LEAP;
+        assert_eq!((readings.step(30 * S, now), readings.step(-31 * S, now)), (None, None));
+        assert_eq!(readings.step(31 * S, now), Some(Duration::from_secs(31))); // data: of a clock
+        assert_eq!((readings.step(S, now), readings.step(-S, now)), (None, None));
+        assert!(readings.leap(hour - Duration::from_millis(1)).is_some());
+        assert!(readings.leap(hour).is_none());
+        assert_eq!(readings.step(-31 * S, now), None);
+        assert!(readings.leap(now).is_none());
     }
 }

@@ -300,13 +300,13 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
-/// The database's clock was set forward; `leap`: how far it is ahead of what is believed in all.
-pub(crate) fn clock_leapt(leap: Duration, believed_after: Duration) {
+/// The database's clock was set forward by `leap`.
+pub(crate) fn clock_leapt(leap: Duration, wait: Duration) {
     error!(
         leap_s = leap.as_secs(),
-        believed_after_min = believed_after.as_secs() / 60,
-        "the database's clock has leapt forward: if that is wrong, set it back; until it is believed, sweep and bursts leave orders \
-         alone for as much longer after their deadline"
+        wait_min = wait.as_secs() / 60,
+        "the database's clock has leapt forward: if it is wrong now, set it back; until then, or for an hour, sweep and bursts leave \
+         orders to their messages"
     );
 }
 

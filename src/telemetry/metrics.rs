@@ -78,7 +78,7 @@ metrics! {
     levels_missing: Gauge<0> = "overdue_levels_missing", &[],
         "Levels of the topology file that the broker does not route to.";
     clock_leap: Gauge<0> = "overdue_database_clock_leap_seconds", &[],
-        "How far the database's clock has leapt forward in the last hour: the sweep and bursts leave orders alone for as much longer.";
+        "How far the database's clock has leapt forward in the last hour: the sweep and bursts leave orders to their messages meanwhile.";
     sweep_failures: Counter<1> = "overdue_sweep_failures_total", &["effect"],
         "Sweeps, or pages of a sweep, that did not get through.";
     sweep_refused: Gauge<1> = "overdue_sweep_refused_rows", &["effect"],

@@ -110,7 +110,7 @@ pub(crate) fn consumed(queues: usize) {
     METRICS.consumed_queues.set([], number(queues));
 }
 
-/// How far the database's clock is ahead of what is believed.
+/// How far the database's clock has leapt forward in the last hour.
 pub(crate) fn clock_leap(leap: Duration) {
     METRICS.clock_leap.set([], leap.as_secs_f64());
 }

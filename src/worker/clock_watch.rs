@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{backoff::jitter, context::Worker, session::SessionEnd};
 use crate::{
     shutdown::Stop,
-    store::{StoreError, clock::LEAP_BELIEVED_AFTER},
+    store::{StoreError, clock::WAITS_AFTER_LEAP},
     telemetry,
 };
 
@@ -24,12 +24,12 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
     }
 }
 
-/// Reads it once. A leap forward is not believed for a while: after a failover to a machine whose clock is wrong, the sweep
-/// and bursts would close orders before their deadline.
+/// Reads it once. After a leap forward, as by a failover to a machine whose clock is wrong, the sweep and bursts would close orders
+/// before their deadline.
 pub(super) async fn read(worker: &Worker) -> Result<(), StoreError> {
     if let Some(leap) = worker.clock.read(&worker.store).await? {
-        telemetry::clock_leapt(leap, LEAP_BELIEVED_AFTER);
+        telemetry::clock_leapt(leap, WAITS_AFTER_LEAP);
     }
-    telemetry::observed::clock_leap(worker.clock.leap(Instant::now()));
+    telemetry::observed::clock_leap(worker.clock.leap(Instant::now()).unwrap_or_default());
     Ok(())
 }

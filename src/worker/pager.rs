@@ -37,7 +37,7 @@ pub(super) struct Pager<'a> {
     pub(super) worker: &'a Arc<Worker>,
     pub(super) effect: &'a str,
     pub(super) paging: Paging,
-    /// Orders that have been overdue for less, by the clock that is believed, are left alone.
+    /// Orders that have been overdue for less are left alone.
     pub(super) grace: Duration,
     /// The last order that was asked for, behind which it goes on.
     pub(super) key: OverdueKey,
@@ -113,20 +113,17 @@ impl<'a> Pager<'a> {
     }
 
     async fn read(&mut self) -> Result<Option<OverduePage>, StoreError> {
-        if self.is_at_end || self.pages >= self.paging.pages || self.stop.is_requested() {
+        let ends = self.is_at_end || self.pages >= self.paging.pages || self.stop.is_requested();
+        if ends || self.worker.clock.leap(Instant::now()).is_some() {
             return Ok(None);
         }
         let (store, effect) = (&self.worker.store, self.worker.closers[self.effect].effect());
-        let page = loop {
-            let leap = self.worker.clock.leap(Instant::now());
-            let grace = self.grace + leap;
-            let page = store.overdue_page(effect, &self.key, self.paging.orders, grace).await?;
-            // Only a reading after the page can say that the page was read by a clock that had leapt.
-            clock_watch::read(self.worker).await?;
-            if self.worker.clock.leap(Instant::now()) <= leap {
-                break page;
-            }
-        };
+        let page = store.overdue_page(effect, &self.key, self.paging.orders, self.grace).await?;
+        // Only a reading after the page can say that the page was read by a clock that had leapt.
+        clock_watch::read(self.worker).await?;
+        if self.worker.clock.leap(Instant::now()).is_some() {
+            return Ok(None);
+        }
         let Some(page) = page else { return Ok(None) };
         // Rows that are no orders have no key behind which it could go on.
         let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < self.paging.orders);

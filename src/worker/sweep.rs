@@ -155,11 +155,6 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// How far the database's clock is ahead of what is believed.
-    fn leap(&self) -> Duration {
-        self.worker.clock.leap(Instant::now())
-    }
-
     /// Closes orders whose notice was never confirmed, page by page, and forgets the notices of those that are final: they
     /// would be published for nothing.
     async fn close_uncovered(&mut self) -> Result<(), StoreError> {
@@ -175,12 +170,11 @@ impl<'a> Sweep<'a> {
         let mut after = 0;
         while !self.stop.is_requested() {
             self.alive.moved();
-            let leap = self.leap();
-            let page = store.uncovered(&timeouts, grace + leap, after, PAGING.orders).await?;
+            let page = store.uncovered(&timeouts, grace, after, PAGING.orders).await?;
             // As in each page of overdue orders.
             clock_watch::read(self.worker).await?;
-            if self.leap() > leap {
-                continue;
+            if self.worker.clock.leap(Instant::now()).is_some() {
+                return Ok(());
             }
             let Some(last) = page.last() else { return Ok(()) };
             after = last.id;

@@ -66,10 +66,9 @@ async fn database(worker: &Worker) {
     if let Ok(now) = &answer {
         // It may have been read after a leap that no other reading has shown yet.
         let _unread = clock_watch::read(worker).await;
-        let leap = worker.clock.leap(Instant::now());
         for closer in worker.closers.values() {
             let effect = closer.effect();
-            if overdue(worker, effect, *now, leap).await.is_err() {
+            if overdue(worker, effect, *now).await.is_err() {
                 observed::overdue(&effect.name, None);
                 observed::look_failed("database");
             }
@@ -111,16 +110,9 @@ async fn scheduled(worker: &Worker) {
     observed::scheduled(state.map(|it| (it.notices, oldest(it.oldest_ms), it.refused)));
 }
 
-/// At `now` by the database's clock, which is ahead of what is believed by `leap`: for how long orders are overdue is said by the
-/// clock that is believed.
-async fn overdue(
-    worker: &Worker,
-    effect: &Effect,
-    now: DatabaseTime,
-    leap: Duration,
-) -> Result<(), StoreError> {
-    let believed = now.before(leap);
-    let overdue = worker.store.overdue(effect, believed).await?;
+/// At `now` by the database's clock.
+async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
+    let overdue = worker.store.overdue(effect, now).await?;
     let shown = overdue.map(|it| (it.orders, it.oldest));
     let is_paused = worker.is_paused(&effect.name);
     let oldest = overdue.and_then(|it| it.oldest).filter(|_| !is_paused).unwrap_or_default();
@@ -129,11 +121,10 @@ async fn overdue(
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
-        _ if is_paused => None,
-        Suspect::All => worker.store.stuck_for(effect, believed, None, bound + leap).await?,
-        Suspect::Since(ago) => {
-            worker.store.stuck_for(effect, believed, Some(ago), bound + leap).await?
-        }
+        // Orders that are overdue by a leap alone say nothing of the worker.
+        _ if is_paused || worker.clock.leap(Instant::now()).is_some() => None,
+        Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
+        Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
     // Last: it reads a table that whoever rewrites it locks, and then nothing is closed.

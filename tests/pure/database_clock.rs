@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::internals::store::clock::{ClockEstimate, LEAP_BELIEVED_AFTER, Leap};
+use overdue::internals::store::clock::ClockEstimate;
 use proptest::prelude::*;
 
 proptest! {
@@ -52,23 +52,6 @@ proptest! {
         // What is held comes forward by as much, and is not held longer for one that was set back.
         prop_assert!(before.step_us(reading).abs_diff(step_us) <= 1);
     }
-}
-
-/// What is not believed yet is the sum of the leaps; smaller steps are of no account.
-#[test]
-fn a_leap_is_believed_after_an_hour_or_is_taken_back() {
-    const S: i64 = 1_000_000;
-    let (mut leap, now) = (Leap::default(), Instant::now());
-    let (s, hour) = (Duration::from_secs, LEAP_BELIEVED_AFTER);
-    assert!(!leap.step(S - 1, now) && !leap.step(-60 * S, now) && leap.at(now).is_zero());
-    assert!(leap.step(600 * S, now) && leap.step(60 * S, now + s(1)));
-    assert_eq!(leap.at(now + hour), s(660)); // data: of a clock
-    assert!(!leap.step(-601 * S, now + s(2)));
-    assert_eq!(leap.at(now + s(2)), s(59)); // data: of a clock
-    assert!(leap.at(now + s(1) + hour).is_zero());
-    assert!(leap.step(5 * S, now + 2 * hour));
-    assert_eq!(leap.at(now + 2 * hour), s(5)); // data: of a clock
-    assert!(!leap.step(-60 * S, now + 2 * hour) && leap.at(now + 2 * hour).is_zero());
 }
 
 #[test]
