@@ -1,15 +1,12 @@
 -- history_actions: as history_closures, for what people have done.
--- $1 bigint first block, $2 bigint blocks, $3 bigint milliseconds that are kept
--- -> is_mine boolean (no other session does so now), deleted bigint, blocks bigint (of the table)
-WITH mine AS MATERIALIZED (
-    SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'actions'::regclass::oid::bigint)) AS is_mine
-), gone AS (
-    DELETE FROM actions
-    WHERE (SELECT is_mine FROM mine)
-      AND ctid >= ('(' || $1::bigint::text || ',0)')::tid AND ctid < ('(' || ($1::bigint + $2::bigint)::text || ',0)')::tid
-      AND at < now() - $3::bigint::float8 * interval '1 millisecond'
+-- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
+-- -> deleted bigint (none while another session deletes)
+WITH gone AS (
+    DELETE FROM actions WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM actions
+        WHERE at < least(now(), $1::timestamptz) - $2::bigint::float8 * interval '1 millisecond'
+          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'actions'::regclass::oid::bigint)))
+        ORDER BY at LIMIT $3))
     RETURNING 1
 )
-SELECT is_mine, (SELECT count(*) FROM gone) AS deleted,
-       pg_relation_size('actions'::regclass) / current_setting('block_size')::bigint AS blocks
-FROM mine
+SELECT count(*) AS deleted FROM gone

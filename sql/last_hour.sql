@@ -1,4 +1,4 @@
--- last_hour: what was closed in the last hour, found by the BRIN index by time.
+-- last_hour: what was closed in the last hour, found by the index by time.
 -- -> kind text (all | path | minute | second | late_second), key text (path; whole minutes ago), orders bigint (of a kind of second:
 --    the most in one), p50_s, p99_s, max_s float8 (0 of minutes and seconds)
 WITH recent AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- status_closures: what was closed lately, found by the BRIN index by time.
+-- status_closures: what was closed lately, found by the index by time.
 -- $1 bigint rows at the most, $2 bigint seconds to look back
 -- -> clock text, closed bigint, window_s float8, last_minute bigint, due_last_minute bigint, p50_s, p99_s, max_s float8,
 --    by_message, by_burst, by_sweep, swept_last_minute bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL where none)

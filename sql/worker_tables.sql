@@ -7,11 +7,13 @@ CREATE TABLE IF NOT EXISTS closures (
     due_at    timestamptz NOT NULL,
     closed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     outcome   text NOT NULL DEFAULT 'closed',
-    -- One index is enough: it finds the rows of an order.
+    -- Finds the rows of an order.
     PRIMARY KEY (order_id, id)
 );
--- By time, for `overdue status`: a row adds nothing to it, and its pages are found by it.
-CREATE INDEX IF NOT EXISTS closures_closed_at ON closures USING brin (closed_at) WITH (autosummarize = on);
+-- By time, for `overdue status` and to delete the oldest rows. The index of 0.1.0 was a BRIN, which finds nothing any more where
+-- the space of deleted rows is used again.
+DROP INDEX IF EXISTS closures_closed_at;
+CREATE INDEX IF NOT EXISTS closures_by_time ON closures (closed_at);
 COMMENT ON COLUMN closures.outcome IS 'What the effect calls the state that it brought the order to.';
 COMMENT ON TABLE closures IS 'One row per effect that overdue carried out; path says what made it: message, burst (ahead of its message) or sweep.';
 

@@ -39,9 +39,10 @@ use crate::{
 
 /// What sessions call themselves.
 const APPLICATION: &str = "overdue";
-/// TCP, to one address of a host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shorter than a server that falls silent is waited for: of one that has never answered something else is said.
+/// TCP, TLS and login, to one address of a host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// One connection to one host: shorter than a server that falls silent is waited for, since of one that has never answered something
+/// else is said.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(7);
 /// A statement of ours takes milliseconds; a minute of it means that something is broken.
 const STATEMENT_TIMEOUT_MS: u32 = 30_000;

@@ -65,8 +65,6 @@ pub struct Timing {
     pub backoff_longest: Duration,
     /// How soon a worker consumes from a queue that `overdue apply` has put in the place of another, at the latest.
     pub queues_every: Duration,
-    /// The same without the management API: each look that finds nothing is a line in the broker's log.
-    pub queues_probed_every: Duration,
     /// A confirm takes milliseconds; when none has come for this long, no copy gets through.
     pub copies_stuck: Duration,
 
@@ -139,7 +137,6 @@ impl Timing {
             backoff_first: interval(200),
             backoff_longest: interval(5_000),
             queues_every: interval(5_000),
-            queues_probed_every: interval(15_000),
             copies_stuck: timeout(2),
 
             place_silence: timeout(2),

@@ -46,6 +46,8 @@ pub struct WorkerState {
     pub session: Session,
     /// Timeouts that have no consumer.
     pub unconsumed: Vec<String>,
+    /// Whether the management API has listed the queues the last time.
+    pub lists_queues: bool,
     /// Of delays that timeouts name: routing keys that lead to no level.
     pub unrouted: Vec<String>,
     /// Levels that the broker has and the topology lacks.
@@ -106,8 +108,14 @@ impl WorkerState {
             return Some("nothing is consumed".to_owned());
         }
         let timeouts = &self.unconsumed;
+        let help = if self.lists_queues {
+            ""
+        } else {
+            ". The management API does not list its queues, so only those that the topology file names are consumed, and the next \
+             generation of each: run `overdue apply`, or give the worker's user the tag `management`"
+        };
         (!timeouts.is_empty())
-            .then(|| format!("nothing is consumed for timeout {}", timeouts.join(", ")))
+            .then(|| format!("nothing is consumed for timeout {}{help}", timeouts.join(", ")))
     }
 
     fn closing(&self) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Asking whether something exists, with no right to read the management API: a passive declare.
 
 use std::{
-    collections::BTreeSet,
     io,
     time::{Duration, Instant},
 };
@@ -128,29 +127,8 @@ const ATTEMPTS: usize = 8;
 const SILENT_FOR: Duration = Duration::from_millis(250);
 /// For the leader of a queue; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
 const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Generations asked for one by one behind the newest that is there.
-pub(crate) const NEAR: u32 = 9;
-/// Generations asked for where none is there: the older ones of a queue that was often changed are gone.
-pub(crate) const FAR: u32 = 99;
-
-/// The generations of the queue `base` that exist; the first one of them up to `first_up_to`.
-pub(crate) async fn generations(
-    link: &Link,
-    base: &str,
-    first_up_to: u32,
-) -> Result<BTreeSet<String>, ConsumeError> {
-    let mut found = BTreeSet::new();
-    let (mut number, mut up_to) = (1, first_up_to);
-    while number <= up_to {
-        let name = name_of(base, number);
-        if queue_exists(link, &name).await? {
-            found.insert(name);
-            up_to = number + NEAR;
-        }
-        number += 1;
-    }
-    Ok(found)
-}
+/// Generations asked for: the older ones of a queue that was often changed are gone.
+const FAR: u32 = 99;
 
 /// Whether one of these exists; no question after the first that does.
 pub(crate) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {

@@ -1,10 +1,10 @@
-//! How a connection is opened if there are several hosts, or a host has several addresses: one that says nothing holds up none of
-//! the others. The client has a limit for TCP alone, and would wait for the login of one until there is no time for the next one.
+//! How a connection is opened if there are several hosts, or a host has several addresses: one after the other. The client has a limit
+//! for TCP alone, and would wait for the login of one until there is no time for the next one.
 
-use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc};
 
 use deadpool_postgres::Connect;
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rand::seq::SliceRandom as _;
 use tokio::{net::lookup_host, task::JoinHandle, time::timeout};
@@ -14,10 +14,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::TlsConnect;
-
-/// Longer than TCP, TLS and login take with a server that is well, and a small part of the time that a connection has.
-const HEAD_START: Duration = Duration::from_secs(1);
+use super::{CONNECT_TIMEOUT, TlsConnect};
 
 /// Opens connections, and knows which address took the newest one.
 #[derive(Clone)]
@@ -50,37 +47,40 @@ impl Connector {
         }
     }
 
-    /// In the order of the URL; the next one also when the one before has not answered for [`HEAD_START`].
+    /// The address that took the last connection first, then the others in the order of the URL. If none of them has answered,
+    /// it begins again, until the pool gives up.
     async fn open_any(&self, config: &Config) -> Result<Opened, Error> {
-        let mut hosts = each_host(config);
+        let mut addresses = join_all(each_host(config).into_iter().map(each_address)).await.concat();
         if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-            hosts.shuffle(&mut rand::rng());
+            addresses.shuffle(&mut rand::rng());
+        } else if let Some(newest) = &*self.newest.lock() {
+            addresses.sort_by_key(|address| !is_same(address, newest));
         }
-        let (mut hosts, mut addresses) = (VecDeque::from(hosts), VecDeque::new());
-        let mut trying = FuturesUnordered::new();
         loop {
-            if addresses.is_empty()
-                && let Some(host) = hosts.pop_front()
-            {
-                addresses.extend(each_address(host).await);
-            }
-            if let Some(address) = addresses.pop_front() {
-                trying.push(async move { (self.open(&address).await, address) });
-            }
-            match timeout(HEAD_START, trying.next()).await {
-                Ok(Some((Ok(opened), address))) => {
-                    *self.newest.lock() = Some(address);
-                    return Ok(opened);
+            let mut failure = None;
+            for address in &addresses {
+                match timeout(CONNECT_TIMEOUT, self.open(address)).await {
+                    Ok(Ok(opened)) => {
+                        *self.newest.lock() = Some(address.clone());
+                        return Ok(opened);
+                    }
+                    Ok(Err(error)) => failure = Some(error),
+                    Err(_silent) => {}
                 }
-                Ok(Some((Err(error), _)))
-                    if trying.is_empty() && hosts.is_empty() && addresses.is_empty() =>
-                {
-                    return Err(error);
-                }
-                _ => {}
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
             }
         }
     }
+}
+
+/// Whether two configurations lead to the same address.
+fn is_same(one: &Config, other: &Config) -> bool {
+    let of = |it: &Config| {
+        (it.get_hosts().to_vec(), it.get_hostaddrs().to_vec(), it.get_ports().to_vec())
+    };
+    of(one) == of(other)
 }
 
 impl Connect for Connector {
@@ -140,7 +140,7 @@ async fn each_address(host: Config) -> Vec<Config> {
         _ => return vec![host],
     };
     let port = host.get_ports().first().copied().unwrap_or(5432);
-    let Ok(Ok(found)) = timeout(HEAD_START, lookup_host((name, port))).await else {
+    let Ok(Ok(found)) = timeout(CONNECT_TIMEOUT, lookup_host((name, port))).await else {
         return vec![host];
     };
     let one = |address: std::net::SocketAddr| {

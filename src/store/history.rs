@@ -1,5 +1,5 @@
 //! What `overdue` keeps of the past: recording what people do, and what a person has dropped from the parking lot; and deleting what is
-//! older than is kept, a few blocks at a time.
+//! older than is kept.
 
 use std::{fmt, time::Duration};
 
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{order::OrderId, text::one_line, why::Action};
 
-/// Blocks of 8 KiB that are read at once: some thousand rows.
-pub(crate) const BLOCKS: u64 = 32;
+/// Rows that one statement deletes at most: a fraction of a second.
+pub(crate) const ROWS: u64 = 10_000;
 
 /// A table that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(crate) enum HistoryTable {
 }
 
 impl HistoryTable {
+    pub(crate) const ALL: [Self; 3] = [Self::Closures, Self::DroppedMessages, Self::Actions];
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Closures => "closures",
@@ -43,15 +45,6 @@ impl HistoryTable {
             Self::Actions => include_str!("../../sql/history_actions.sql"),
         }
     }
-}
-
-/// A part of a table was looked through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LookedThrough {
-    /// Rows that are gone.
-    pub(crate) deleted: u64,
-    /// Blocks of the whole table.
-    pub(crate) blocks: u64,
 }
 
 /// A message that is about to be dropped, as it is recorded.
@@ -107,26 +100,22 @@ pub(crate) struct NewAction<'a> {
 }
 
 impl Store {
-    /// Deletes the rows of [`BLOCKS`] blocks, from block `from` on, that are older than `keep`; `None` while another session
-    /// does so in this table. It fails where somebody holds a row for longer than 100 ms, or where it takes 5 s.
+    /// Deletes at most [`ROWS`] rows that are older than `keep` by the database's clock and by `now` of this machine, the oldest first;
+    /// none while another session does so in this table. It fails where somebody holds a row for longer than 100 ms, or where it
+    /// takes 5 s.
     pub(crate) async fn delete_old(
         &self,
         table: HistoryTable,
-        from: u64,
+        now: DatabaseTime,
         keep: Duration,
-    ) -> Result<Option<LookedThrough>, StoreError> {
-        let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
-        let (from, blocks) = (number(from), number(BLOCKS));
-        let parameters: [&(dyn ToSql + Sync); 3] = [&from, &blocks, &to_ms(keep)];
+    ) -> Result<u64, StoreError> {
+        let rows = i64::try_from(ROWS).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 3] = [&now, &to_ms(keep), &rows];
         let question = Question::new("history", table.sql(), &parameters);
         let rows = self
             .in_transaction(For::Anything, TransactionLimits::DELETION, question, End::Commit)
             .await?;
-        let mine = rows.first().filter(|row| row.get("is_mine"));
-        Ok(mine.map(|row| LookedThrough {
-            deleted: count(row, "deleted"),
-            blocks: count(row, "blocks"),
-        }))
+        Ok(rows.first().map_or(0, |row| count(row, "deleted")))
     }
 
     /// Records messages, in one transaction; `because` is what the person says. If it fails, nothing is to be dropped.

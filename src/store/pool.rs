@@ -22,7 +22,7 @@ use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
-    CREATE_TIMEOUT, Store, StoreError,
+    CONNECT_TIMEOUT, CREATE_TIMEOUT, Store, StoreError,
     clock::DatabaseTime,
     connect::Connector,
     contract::{Contract, taken},
@@ -69,6 +69,9 @@ impl Pools {
         connections: usize,
         closed_schemas: &ClosedSchemas,
     ) -> Result<Self, StoreError> {
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+        let others = u32::try_from(hosts.saturating_sub(1)).unwrap_or(u32::MAX);
+        let create_timeout = CREATE_TIMEOUT + CONNECT_TIMEOUT.saturating_mul(others);
         let pool = |config, connections: usize| {
             let closed_schemas = Arc::clone(closed_schemas);
             // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
@@ -79,7 +82,7 @@ impl Pools {
                 .queue_mode(QueueMode::Lifo)
                 .runtime(Runtime::Tokio1)
                 .wait_timeout(Some(WAIT_TIMEOUT))
-                .create_timeout(Some(CREATE_TIMEOUT))
+                .create_timeout(Some(create_timeout))
                 .post_create(Hook::async_fn(move |client, _| {
                     let closed_schemas = Arc::clone(&closed_schemas);
                     Box::pin(async move { opened(client, &closed_schemas).await })

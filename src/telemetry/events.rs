@@ -92,14 +92,6 @@ pub(crate) fn other_queues(queues: &[String]) {
     );
 }
 
-pub(crate) fn shards_hidden(queue: &str) {
-    info!(
-        queue,
-        "the broker does not say whether the timeout had another number of shards: if it had, the former permissions are needed until \
-         nothing drains"
-    );
-}
-
 pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
 }

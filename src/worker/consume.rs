@@ -78,11 +78,7 @@ struct Consumers {
     troubled: BTreeMap<String, (Backoff, Instant)>,
     /// Business queues that are not there.
     missing: BTreeSet<String>,
-    /// Of the timeouts with these queues the broker does not say whether they had another number of shards.
-    hidden: BTreeSet<String>,
-    /// How often it was looked for queues.
-    looks: u16,
-    /// Whether they could be listed the last time.
+    /// Whether the management API has listed the queues the last time.
     listed: bool,
 }
 
@@ -108,8 +104,6 @@ pub(super) async fn consume(
         is_reported: false,
         troubled: BTreeMap::new(),
         missing: BTreeSet::new(),
-        hidden: BTreeSet::new(),
-        looks: 0,
         listed: false,
     };
     consumers.look().await;
@@ -161,7 +155,7 @@ impl Consumers {
     }
 
     fn next_look(&self) -> Instant {
-        Instant::now() + jitter(queues::look_every(&self.worker, self.listed))
+        Instant::now() + jitter(queues::look_every(&self.worker))
     }
 
     fn ask_for_levels(&mut self) {
@@ -198,18 +192,12 @@ impl Consumers {
     async fn look(&mut self) {
         let worker = Arc::clone(&self.worker);
         self.ask_for_levels();
-        let mut known = Known {
+        let known = Known {
             consumed: self.running.keys().cloned().collect(),
-            missing: self.missing.clone(),
             troubled: self.troubled.keys().cloned().collect(),
-            hidden: std::mem::take(&mut self.hidden),
-            looks: self.looks,
-            listed: self.listed,
         };
-        // Never 0 again.
-        self.looks = self.looks.checked_add(1).unwrap_or(1);
-        let queues = queues::find(&worker, &self.link, &mut known).await;
-        (self.hidden, self.listed) = (known.hidden, known.listed);
+        let (queues, listed) = queues::find(&worker, &self.link, &known).await;
+        self.listed = listed;
         for (timeout, found) in queues {
             for queue in worker.topology.business_queues(timeout) {
                 if found.iter().any(|it| number_of(&queue, it).is_some()) {
@@ -296,7 +284,8 @@ impl Consumers {
                 && there.all(|base| self.consumed().any(|queue| number_of(base, queue).is_some()))
         };
         let without = self.worker.rules.iter().filter(|timeout| !is_consumed(timeout));
-        self.worker.health.unconsumed(without.map(|timeout| timeout.name.clone()).collect());
+        let without = without.map(|timeout| timeout.name.clone()).collect();
+        self.worker.health.unconsumed(without, self.listed);
         telemetry::observed::consumed(self.consumed().count());
     }
 

@@ -130,8 +130,9 @@ impl Health {
     }
 
     /// Timeouts that nothing is consumed for.
-    pub(super) fn unconsumed(&self, timeouts: Vec<String>) {
-        self.state.lock().unconsumed = timeouts;
+    pub(super) fn unconsumed(&self, timeouts: Vec<String>, listed: bool) {
+        let mut state = self.state.lock();
+        (state.unconsumed, state.lists_queues) = (timeouts, listed);
     }
 
     /// What the broker routes to, and what not.

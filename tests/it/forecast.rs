@@ -93,7 +93,7 @@ async fn both_are_read_by_their_indexes() {
             "(1000000, -21600000, '-infinity', '')",
             "Index Only Scan using orders_unpaid_due",
         ),
-        (include_str!("../../sql/last_hour.sql"), "", "Bitmap Index Scan on closures_closed_at"),
+        (include_str!("../../sql/last_hour.sql"), "", "closures_by_time"),
     ] {
         client.batch_execute(&format!("PREPARE asked AS {sql}")).await.unwrap();
         let rows = client.query(&format!("EXPLAIN EXECUTE asked{parameters}"), &[]).await.unwrap();

@@ -2,6 +2,7 @@
 
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 
+use super::health::until_not_ready;
 use crate::support::{World, until};
 
 const BEFORE: &str = r#"
@@ -47,8 +48,7 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
 
 /// After nine changes of its shape; the older generations are gone.
 #[apply(world_test)]
-async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_tenth_generation_is_left()
- {
+async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do() {
     let world = World::of(BEFORE).await;
     let (management, mut objects) = (world.management(), world.own_objects().await);
     let mut queue = objects.queues.remove("orders.unpaid").unwrap();
@@ -65,21 +65,19 @@ async fn a_worker_without_the_management_tag_finds_a_queue_of_which_only_the_ten
     assert_eq!(world.own_objects().await, before, "it is the queue in use: {applied}");
 
     let [broker, management] = world.broker_user("", Some(RIGHTS)).await;
-    let worker = world.start(|command| {
-        command
-            .arg("--no-declare")
-            .env("OVERDUE_BROKER__URL", broker)
-            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-    });
+    let (_worker, address) = world
+        .listening(|command| {
+            command
+                .arg("--no-declare")
+                .env("OVERDUE_BROKER__URL", broker)
+                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+        })
+        .await;
+    until_not_ready(address, "consuming: nothing is consumed for timeout unpaid. The management").await;
+    let _with_tag = world.started(|_| {}).await;
     let order = world.orders("o", 1, 0).await;
     world.publish("100ms", &order).await;
     world.until_closed(1).await;
-    // It is asked for as far as that also where its connection was lost.
-    world.close_connection("overdue worker: consuming orders.unpaid.10").await;
-    let order = world.orders("later", 1, 0).await;
-    world.publish("100ms", &order).await;
-    world.until_closed(2).await;
-    assert_eq!(worker.logged("this timeout lacks a queue"), 0, "{}", worker.log());
     world.assert_invariants().await;
 }
 

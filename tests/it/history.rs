@@ -49,14 +49,14 @@ async fn until_rows(world: &World, expected: [i64; 4]) {
     until("old rows are gone", async || rows(world).await, |seen| *seen == expected).await;
 }
 
-/// More than a part of the table holds, and two workers that both do it.
+/// More than a statement deletes, and two workers that both do it.
 #[apply(world_test)]
 async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
     let world = World::new().await;
     furnished(&world, 12_000, 3_000).await;
     let workers = [world.worker_with(keeping("90d")), world.worker_with(keeping("90d"))];
     until_rows(&world, [0, 3_000, 0, 100]).await;
-    // It goes on with what becomes old later, and with space that is used again.
+    // It goes on with what becomes old later.
     furnished(&world, 500, 10).await;
     until_rows(&world, [0, 3_010, 0, 200]).await;
     for worker in workers {
@@ -77,24 +77,6 @@ async fn with_zero_everything_stays() {
         world.until_closed(round).await;
     }
     assert_eq!(rows(&world).await, [50, 53, 100, 100]);
-    worker.stop().await;
-}
-
-/// A table without space for them at its front: a walk of a day is one through all of it.
-#[apply(world_test)]
-async fn old_rows_behind_many_young_ones_go() {
-    let world = World::new().await;
-    // Seven rows fill a block.
-    world
-        .sql(
-            "INSERT INTO closures (order_id, effect, path, due_at, closed_at)
-             SELECT repeat(md5(n::text), 32), 'close', 'message', now(), now() FROM generate_series(1, 8000) n",
-        )
-        .await;
-    assert!(world.number("SELECT pg_relation_size('closures') / 8192").await > 33 * 32);
-    furnished(&world, 300, 20).await;
-    let worker = world.worker_with(WorkerSettings { sweep_every: millis("24h"), ..keeping("90d") });
-    until_rows(&world, [0, 8_020, 0, 100]).await;
     worker.stop().await;
 }
 
@@ -150,54 +132,6 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     world.assert_invariants().await;
 }
 
-/// It comes with the first part that is deleted.
-#[apply(world_test)]
-async fn what_is_old_by_a_leap_of_the_clock_between_two_parts_stays() {
-    let world = World::clocked().await;
-    world.clock().stop().await;
-    furnished(&world, 12_000, 3_000).await;
-    world
-        .sql(
-            "CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 UPDATE clock SET ahead = ahead + interval '20 days';
-                 RETURN NULL;
-             END $$;
-             CREATE TRIGGER leap AFTER DELETE ON closures FOR EACH ROW
-             WHEN (OLD.order_id = 'c-7') EXECUTE FUNCTION leap()",
-        )
-        .await;
-    // So long a walk through the table takes at most.
-    let worker = world.worker_with(WorkerSettings { sweep_every: millis("2s"), ..keeping("90d") });
-    let left = "SELECT count(*) FROM closures";
-    until("old rows are gone", async || world.number(left).await, |rows| *rows <= 3_000).await;
-    assert_eq!(world.number(left).await, 3_000);
-    worker.stop().await;
-}
-
-/// It stays, and with it the others of its part of the table.
-#[apply(world_test)]
-async fn a_row_that_cannot_be_deleted_keeps_no_other_part_of_the_table() {
-    let world = World::new().await;
-    furnished(&world, 12_000, 3_000).await;
-    world
-        .sql(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'kept'; END $$;
-             CREATE TRIGGER refuse BEFORE DELETE ON closures FOR EACH ROW
-             WHEN (OLD.order_id = 'c-7') EXECUTE FUNCTION refuse()",
-        )
-        .await;
-    let first = "SELECT count(*) FROM closures WHERE order_id = 'c-7' AND ctid < '(32,0)'";
-    assert_eq!(world.number(first).await, 1);
-    let behind = "SELECT count(*) FROM closures WHERE ctid >= '(32,0)' AND closed_at < now() - interval '90 days'";
-    assert!(world.number(behind).await > 0);
-    let worker = world.worker_with(keeping("90d"));
-    until("those behind it go", async || world.number(behind).await, |rows| *rows == 0).await;
-    assert_eq!(world.number(first).await, 1);
-    world.sql("DROP TRIGGER refuse ON closures").await;
-    until_rows(&world, [0, 3_000, 0, 100]).await;
-    worker.stop().await;
-}
-
 /// Of `closures` a user may insert and no more.
 #[apply(world_test)]
 async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_grant() {
@@ -230,34 +164,17 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
     until("old rows are gone", old, |old| *old == 0).await;
 }
 
-/// However large the table is, a part of it costs the reading of that part.
 #[apply(world_test)]
-async fn a_part_of_the_table_is_read_and_no_more() {
+async fn the_index_by_time_finds_old_rows() {
     let world = World::new().await;
-    furnished(&world, 20_000, 0).await;
-    for sql in [
-        include_str!("../../sql/history_closures.sql"),
-        include_str!("../../sql/history_dropped.sql"),
-        include_str!("../../sql/history_actions.sql"),
-    ] {
-        let client = world.store.client().await.unwrap();
-        client.batch_execute(&format!("PREPARE history AS {sql}")).await.unwrap();
-        let rows = client
-            .simple_query("EXPLAIN (ANALYZE, FORMAT json) EXECUTE history (32, 32, 7776000000)")
-            .await
-            .unwrap();
-        let plan: String = rows
-            .iter()
-            .filter_map(|row| match row {
-                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
-                _ => None,
-            })
-            .collect();
-        assert!(plan.contains("Tid Range Scan"), "{plan}");
-        assert!(!plan.contains("Seq Scan"), "{plan}");
-        client.batch_execute("DEALLOCATE history").await.unwrap();
-    }
-    // It was carried out, for one part.
-    let deleted = 20_000 - rows(&world).await[0];
-    assert!((1..8_000).contains(&deleted), "{deleted}");
+    furnished(&world, 100, 5_000).await;
+    let client = world.store.client().await.unwrap();
+    let sql = include_str!("../../sql/history_closures.sql");
+    client.batch_execute("ANALYZE closures; SET plan_cache_mode = force_generic_plan").await.unwrap();
+    client.batch_execute(&format!("PREPARE history AS {sql}")).await.unwrap();
+    let explain = "EXPLAIN EXECUTE history (now(), 7776000000, 10000)";
+    let rows = client.query(explain, &[]).await.unwrap();
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert!(plan.iter().any(|line| line.contains("Index Scan using closures_by_time")), "{plan:#?}");
+    assert!(!plan.iter().any(|line| line.contains("Seq Scan")), "{plan:#?}");
 }

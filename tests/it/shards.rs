@@ -11,12 +11,8 @@ use std::{
 
 use lapin::BasicProperties;
 use overdue::internals::{
-    broker::TopologyChange,
     permissions::{Right, Role},
-    shutdown::Stop,
-    store::{Store, orders::Effect},
     topology::Topology,
-    worker::{self, Worker},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -25,7 +21,6 @@ use crate::support::{
     Run, World,
     process::{self, LATE_COUNTS},
     until,
-    worker::settings,
 };
 
 fn text(shards: u16) -> String {
@@ -137,67 +132,6 @@ async fn a_former_exchange_of_shards_that_somebody_feeds_is_asked_about_and_name
     let json = world.overdue(&["apply", "--wait", "--yes", "-o", "json"]);
     let read: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(read["retired_exchanges"][0]["exchange"], "orders.unpaid.shards", "{json}");
-}
-
-/// What waits in the shards is consumed by a worker that cannot list the queues, and knows the new file alone.
-#[apply(world_test)]
-async fn a_worker_without_the_management_tag_drains_shards_that_its_file_does_not_have() {
-    for (before, after) in [(6, 2), (4, 1), (1, 3)] {
-        let mut world = World::of(&text(before)).await;
-        let first = world.orders("first", 40, 0).await;
-        world.publish("100ms", &first).await;
-        let ready = async || {
-            let stats = world.management().queue_stats().await.unwrap();
-            let business = stats.into_values().filter(|it| it.name.starts_with("orders.unpaid"));
-            business.filter_map(|it| it.messages_ready).sum::<u64>()
-        };
-        until("all of it is due", ready, |ready| *ready == 40).await;
-        world.shard(after);
-        TopologyChange::new(&world.management(), &world.topology).apply().await.unwrap();
-        // The former ones are kept until nothing drains.
-        let rights = rights(before.max(after));
-        let rights = rights.each_ref().map(String::as_str);
-        let [broker, management] = world.broker_user("", Some(rights)).await;
-        let worker = world.start(|command| {
-            command
-                .arg("--no-declare")
-                .env("OVERDUE_BROKER__URL", broker)
-                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        });
-        world.until_closed(40).await;
-        drop(worker);
-        world.assert_invariants().await;
-    }
-}
-
-/// In whatever generation they are.
-#[apply(world_test)]
-async fn a_worker_without_the_management_api_finds_shards_that_come_while_it_works() {
-    let world = World::of(&text(1)).await;
-    let worker = Arc::new(Worker::new(
-        world.address(),
-        None,
-        Store::new(&world.services.database_url(None), &world.search_path, 8).unwrap(),
-        world.topology.clone(),
-        [("close".to_owned(), Effect::close())].into(),
-        settings(),
-    ));
-    let stop = Stop::new();
-    let (running, stopping) = (Arc::clone(&worker), stop.clone());
-    let task = tokio::spawn(async move { worker::run(&running, &stopping).await });
-    until("it consumes", async || world.consumers().await, |seen| *seen == [1]).await;
-    for limit in [20, 30] {
-        let text = format!("queues.delivery_limit = {limit}\n{}", text(2));
-        let topology = Topology::parse(&text).unwrap();
-        TopologyChange::new(&world.management(), &topology).apply().await.unwrap();
-    }
-    let orders = world.orders("order", 30, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(30).await;
-    stop.request();
-    task.await.unwrap().unwrap();
-    // By no sweep.
-    assert_eq!(worker.counters.read().closed, 30);
 }
 
 #[apply(world_test)]

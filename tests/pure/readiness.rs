@@ -12,7 +12,7 @@ const SILENT: Duration = Duration::from_mins(1);
 /// A worker for which everything is well at `now`.
 fn well(now: Instant) -> WorkerState {
     let (database, session) = (Answer::Given(now), Session::Open);
-    WorkerState { database, session, ..WorkerState::default() }
+    WorkerState { database, session, lists_queues: true, ..WorkerState::default() }
 }
 
 /// The conditions that do not hold, each with its reason.
@@ -45,6 +45,15 @@ fn each_condition_fails_for_its_own_reason_and_alone() {
         (
             WorkerState { unconsumed: vec!["unpaid".into(), "paid".into()], ..well(now) },
             ("consuming", "nothing is consumed for timeout unpaid, paid"),
+        ),
+        (
+            WorkerState { unconsumed: vec!["unpaid".into()], lists_queues: false, ..well(now) },
+            (
+                "consuming",
+                "nothing is consumed for timeout unpaid. The management API does not list its queues, so only those that the \
+                 topology file names are consumed, and the next generation of each: run `overdue apply`, or give the worker's \
+                 user the tag `management`",
+            ),
         ),
         (
             WorkerState {
