@@ -50,7 +50,8 @@ impl Connector {
     /// The address that took the last connection first, then the others in the order of the URL. If none of them has answered,
     /// it begins again, until the pool gives up.
     async fn open_any(&self, config: &Config) -> Result<Opened, Error> {
-        let mut addresses = join_all(each_host(config).into_iter().map(each_address)).await.concat();
+        let mut addresses =
+            join_all(each_host(config).into_iter().map(each_address)).await.concat();
         if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             addresses.shuffle(&mut rand::rng());
         } else if let Some(newest) = &*self.newest.lock() {

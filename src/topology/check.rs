@@ -12,8 +12,8 @@ use super::{
         level_duplicate, level_order, level_reference, level_text, level_unused, levels_present,
     },
     file::{
-        BUILT_IN_EFFECTS, DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT, LevelText, QueueType, StrategyName, TimeoutSection,
-        TopologyFile,
+        BUILT_IN_EFFECTS, DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT, LevelText, QueueType,
+        StrategyName, TimeoutSection, TopologyFile,
     },
     level::Ttl,
 };

@@ -85,48 +85,6 @@ async fn a_burst_is_closed_ahead_of_its_messages() {
     assert_eq!(wire.ready("orders.unpaid").await, 0);
 }
 
-#[apply(world_test)]
-async fn few_orders_are_closed_by_their_messages() {
-    let world = World::new().await;
-    let mut client = world.store.client().await.unwrap();
-    let (worker, held) = begin(&world, &mut client, full_batches()).await;
-    let orders = world.orders("o", 499, 0).await;
-    world.publish("100ms", &orders).await;
-    held.commit().await.unwrap();
-    world.until_closed(501).await;
-    let counts = until_settled(&world, &worker, 501).await;
-    assert_eq!((counts.closed, counts.burst), (501, 0));
-}
-
-/// A message whose order was closed ahead of it is acked without a question; the next one about that order is not.
-#[apply(world_test)]
-async fn an_order_that_was_opened_again_is_closed_again() {
-    let world = World::new().await;
-    let mut client = world.store.client().await.unwrap();
-    let (worker, held) = begin(&world, &mut client, full_batches()).await;
-    let orders = world.orders_without_stock("o", 1_000).await;
-    world.publish("100ms", &orders[..700]).await;
-    until_in_burst(&worker, 300).await;
-    held.commit().await.unwrap();
-    world.publish("100ms", &orders[700..]).await;
-    until_settled(&world, &worker, 1_002).await;
-
-    world
-        .sql(
-            "ALTER TABLE orders DISABLE TRIGGER orders_transition;
-             DELETE FROM closures WHERE order_id LIKE 'o-99_';
-             UPDATE orders SET status = 'unpaid', closed_at = NULL, due_at = clock_timestamp() WHERE id LIKE 'o-99_'",
-        )
-        .await;
-    world.publish("100ms", &orders[990..]).await;
-    let reopened =
-        async || world.number("SELECT count(*) FROM closures WHERE order_id LIKE 'o-99_'").await;
-    until("closed again", reopened, |closed| *closed == 10).await;
-    let again = "SELECT count(*) FROM closures WHERE order_id LIKE 'o-99_' AND path = 'message'";
-    assert_eq!(world.number(again).await, 10);
-    assert_eq!(worker.stop().await.parked, 0);
-}
-
 /// It is passed over, and its message decides what becomes of it.
 #[apply(world_test)]
 async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
@@ -186,21 +144,6 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
     let counts = until_counted(&world, &worker, 3_002).await;
     assert_eq!(counts.closed + counts.burst, 3_002);
     assert_eq!(counts.parked, 0);
-}
-
-/// Each is closed by its message.
-#[apply(world_test)]
-async fn an_effect_without_overdue_sql_closes_by_messages() {
-    let world = World::new().await;
-    let effect = Effect { overdue_sql: None, ..Effect::close() };
-    let orders = world.orders("o", 2_000, 0).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-    let worker = world.worker_of(effect, WorkerSettings { batch_age: millis("1s"), ..settings() });
-    world.until_closed(2_000).await;
-    let counts = until_settled(&world, &worker, 2_000).await;
-    assert_eq!((counts.closed, counts.burst), (2_000, 0));
-    world.assert_invariants().await;
 }
 
 #[apply(world_test)]

@@ -73,7 +73,8 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
                 .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
         })
         .await;
-    until_not_ready(address, "consuming: nothing is consumed for timeout unpaid. The management").await;
+    until_not_ready(address, "consuming: nothing is consumed for timeout unpaid. The management")
+        .await;
     let _with_tag = world.started(|_| {}).await;
     let order = world.orders("o", 1, 0).await;
     world.publish("100ms", &order).await;

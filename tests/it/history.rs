@@ -170,11 +170,17 @@ async fn the_index_by_time_finds_old_rows() {
     furnished(&world, 100, 5_000).await;
     let client = world.store.client().await.unwrap();
     let sql = include_str!("../../sql/history_closures.sql");
-    client.batch_execute("ANALYZE closures; SET plan_cache_mode = force_generic_plan").await.unwrap();
+    client
+        .batch_execute("ANALYZE closures; SET plan_cache_mode = force_generic_plan")
+        .await
+        .unwrap();
     client.batch_execute(&format!("PREPARE history AS {sql}")).await.unwrap();
     let explain = "EXPLAIN EXECUTE history (now(), 7776000000, 10000)";
     let rows = client.query(explain, &[]).await.unwrap();
     let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert!(plan.iter().any(|line| line.contains("Index Scan using closures_by_time")), "{plan:#?}");
+    assert!(
+        plan.iter().any(|line| line.contains("Index Scan using closures_by_time")),
+        "{plan:#?}"
+    );
     assert!(!plan.iter().any(|line| line.contains("Seq Scan")), "{plan:#?}");
 }

@@ -1,34 +1,11 @@
-//! Early is held, not sent round; and what somebody guards backs off.
+//! What is held limits nothing else; and what somebody guards backs off.
 
 use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
 use crate::support::{
-    Orders, World, until,
+    World, until,
     worker::{millis, settings},
 };
-
-/// The rest of the wait is spent in the worker: no second hop through a level, and no level's length of lateness.
-#[apply(world_test)]
-async fn a_notice_that_comes_early_is_closed_at_its_deadline_without_a_second_hop() {
-    let world = World::clocked().await;
-    let wire = world.wire().await;
-    let worker = world.worker_with(WorkerSettings { hold: millis("2h"), ..settings() });
-    let first = world.orders("first", 1, 0).await;
-    world.publish("100ms", &first).await;
-    world.until_closed(1).await;
-    let along = wire.listen("orders.in", "#").await;
-    wire.bind(&along, "orders.again", "#").await;
-    let orders = world.orders("o", 50, 3_600_000).await;
-    world.publish("100ms", &orders).await;
-    worker.until("held", |counts| counts.held >= 50).await;
-    assert_eq!(world.closed().await, 1);
-    world.clock().advance("1 h").await;
-    world.until_closed(51).await;
-    world.assert_invariants().await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
-    assert_eq!(wire.ready(&along).await, 50, "hops");
-}
 
 /// Far more than one channel may have unacked: they wait, and what is due behind them is closed at once.
 #[apply(world_test)]
@@ -53,21 +30,6 @@ async fn what_is_held_limits_nothing_that_is_due() {
     until("only those unacked", unacked, |unacked| *unacked == Some(3_000)).await;
     worker.stop().await;
     until("all given back", ready, |ready| *ready == 3_000).await;
-}
-
-#[apply(world_test)]
-async fn a_stop_gives_back_what_is_held() {
-    let world = World::new().await;
-    let orders = world.orders("o", 30, 3_600_000).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
-    let worker = world.worker_with(WorkerSettings { hold: millis("2h"), ..settings() });
-    let held = async || worker.counts().held;
-    until("all held", held, |held| *held == 30).await;
-    assert_eq!(wire.ready("orders.unpaid").await, 0);
-    worker.stop().await;
-    let ready = async || wire.ready("orders.unpaid").await;
-    until("all given back", ready, |ready| *ready == 30).await;
 }
 
 const GUARDED: &str = r#"
@@ -122,30 +84,4 @@ async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_lev
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;
-}
-
-/// A locked order is tried again until the lock is gone, however long that takes: no retry, no parking lot, no hop.
-#[apply(world_test)]
-async fn a_locked_order_is_tried_again_until_it_is_free() {
-    let world = World::new().await;
-    let ids = vec!["locked".to_owned()];
-    world.create(Orders { ids: &ids, due_in_ms: 0, category: "x" }).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = crate::support::hold(&mut client, "locked").await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &ids).await;
-    let url = world.services.database_url(None);
-    let next = if url.contains('?') { '&' } else { '?' };
-    let url = format!("{url}{next}options=-c%20lock_timeout%3D50ms");
-    let worker = world.worker_at(world.address(), &url, settings());
-    let kept = async || worker.counts().held;
-    until("kept", kept, |held| *held >= 1).await;
-    let others = world.orders("o", 100, 0).await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &others).await;
-    let unlocked = "SELECT count(*) FROM orders WHERE id <> 'locked' AND status = 'closed'";
-    until("the others closed", async || world.number(unlocked).await, |n| *n == 100).await;
-    held.rollback().await.unwrap();
-    world.until_closed(101).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.put_back, counts.retried, counts.parked), (0, 0, 0));
 }

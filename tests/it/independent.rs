@@ -1,8 +1,6 @@
 //! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
 
-use lapin::types::AMQPValue;
-
-use crate::support::{Parked, Wire, WorkerProcess, World, until};
+use crate::support::{Wire, WorkerProcess, World, until};
 
 const TWO: &str = r#"
 name = "orders"
@@ -58,28 +56,6 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     assert_eq!(process.logged("worker ready"), 1, "{}", process.log());
     world.assert_invariants().await;
-}
-
-#[apply(world_test)]
-async fn an_effect_that_is_wrong_stops_only_its_own_timeouts() {
-    let world = World::of(TWO).await;
-    effect(&world, &CLOSE.replace("closures", "closures_of_tomorrow"));
-    let wire = world.wire().await;
-    let mut process = world.started(|_| {}).await;
-    assert_eq!(process.logged("this effect cannot be used"), 1, "{}", process.log());
-    let wrong = world.orders("wrong", 20, 0).await;
-    wire.publish_all("orders.dlx", "100ms.unshipped", &wrong).await;
-    process.until_logged("orders cannot be closed").await;
-    let good = world.orders("good", 300, 0).await;
-    world.publish("100ms", &good).await;
-    world.until_closed(300).await;
-    assert_eq!(process.logged("session ended"), 0, "{}", process.log());
-
-    world.sql("CREATE TABLE closures_of_tomorrow (LIKE closures INCLUDING ALL)").await;
-    let left = async || world.number("SELECT count(*) FROM orders WHERE status = 'unpaid'").await;
-    until("all closed", left, |left| *left == 0).await;
-    world.parked(0).await;
-    assert!(process.is_running());
 }
 
 /// PostgreSQL refuses the literal when the statement is prepared, with an SQLSTATE that looks like a row's fault.
@@ -190,25 +166,6 @@ async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
     (process, grant)
 }
 
-/// Whatever a requeue counts for, before RabbitMQ 4.3 or from then on: there is none.
-#[apply(world_test)]
-async fn while_the_database_refuses_writes_no_delivery_is_given_back() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let (mut process, _) = refused_writes(&world, &wire).await;
-    // What it has in hand goes back with its connection, which counts, on every version.
-    process.kill();
-    let all = async || wire.ready("orders.unpaid").await;
-    until("the connection closed", all, |ready| *ready == 200).await;
-    let messages = wire.take_all("orders.unpaid").await;
-    let counts: Vec<i64> = messages.iter().map(times_given_back).collect();
-    assert!(counts.contains(&1), "{counts:?}");
-    // The channels of a lost connection end one after the other: one that has room gets what goes back from those before it.
-    assert!(counts.iter().all(|count| *count <= 2), "{counts:?}");
-    assert!(counts.iter().filter(|count| **count == 2).count() < 20, "{counts:?}");
-    world.parked(0).await;
-}
-
 /// A burst closes what waits when the database takes writes again, so no batch says that it does.
 #[apply(world_test)]
 async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
@@ -228,17 +185,6 @@ async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
     wire.publish_all("orders.dlx", "100ms.unpaid", &one).await;
     world.until_closed(1_501).await;
     world.until_empty("orders.unpaid").await;
-}
-
-/// By the count of deliveries that failed, or of all deliveries, which 4.3 keeps beside it.
-fn times_given_back(message: &Parked) -> i64 {
-    let counts =
-        ["x-delivery-count", "x-acquired-count"].map(|name| match message.headers.get(name) {
-            None => 0,
-            Some(AMQPValue::LongLongInt(count)) => *count,
-            Some(other) => panic!("{name} is {other:?}"),
-        });
-    counts.into_iter().max().unwrap_or(0)
 }
 
 /// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.

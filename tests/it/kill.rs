@@ -185,22 +185,3 @@ points! {
     after_the_confirm_of_a_notice_before_its_deletion: BeforeStatement("schedule_done"), |found| found.copies > 0 && found.scheduled > 0;
     after_the_deletion_of_a_notice_before_its_answer: BeforeCommitted("schedule_done"), |found| found.copies > 0;
 }
-
-/// Killed anywhere: again and again while orders become due.
-#[apply(world_test)]
-async fn killed_at_random_moments() {
-    let world = World::new().await;
-    let mut process = world.started(|_| {}).await;
-    for n in 0..5 {
-        let before = world.closed().await;
-        let part = world.orders(&format!("o{n}"), 400, 0).await;
-        world.publish("100ms", &part).await;
-        until("some closed", async || world.closed().await, |closed| *closed > before).await;
-        process.kill();
-        process = world.started(|_| {}).await;
-    }
-    world.until_closed(2_000).await;
-    world.until_empty("orders.unpaid").await;
-    world.assert_invariants().await;
-    world.parked(0).await;
-}

@@ -180,30 +180,6 @@ async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
     world.until_empty("orders.unpaid").await;
 }
 
-/// Killed in the middle of a hold: the next worker has them again.
-#[apply(world_test)]
-async fn killed_while_they_are_held() {
-    let world = World::clocked().await;
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_WORKER__HOLD", "5m");
-        })
-        .await;
-    world.publish("100ms", &world.orders("first", 1, 0).await).await;
-    world.until_closed(1).await;
-    let orders = world.orders("o", 100, 4 * 60_000).await;
-    publish(&world, &orders, TRUTH).await;
-    world.until_empty("orders.unpaid").await;
-    assert_eq!(world.closed().await, 1, "they are held");
-    process.kill();
-    world.clock().advance("4 min").await;
-    let worker = world.worker();
-    world.until_closed(101).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
-    world.assert_invariants().await;
-}
-
 /// Whatever the database's clock says, and whenever it is set: it alone decides, and nothing goes round. The broker's and
 /// the worker's go on as they did.
 #[apply(world_test)]

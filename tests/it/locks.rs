@@ -1,10 +1,5 @@
 //! Rows that somebody keeps locked: the others go on, and the locked ones are tried again until they are free.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
 use deadpool_postgres::Transaction;
 use overdue::internals::{
     config::WorkerSettings,
@@ -200,59 +195,6 @@ async fn a_stop_does_not_wait_for_a_lock() {
     world.assert_invariants().await;
 }
 
-/// Turns of others at the stock that an order needs, one after the other and each for an instant, until the order is closed
-/// after a batch has waited for it without success.
-async fn turns_before(world: &World, worker: &RunningWorker, order: &str) -> u32 {
-    let id = world.orders(order, 1, 0).await.remove(0);
-    let busy = worker.counts().held + 1;
-    let mut client = world.store.client().await.unwrap();
-    let held = hold_stock(&mut client, "sku-1").await;
-    let turn =
-        "SELECT pg_sleep(0.005) FROM (SELECT FROM stock WHERE sku = 'sku-1' FOR UPDATE) AS held";
-    let (is_over, turns) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
-    // One of two waits while the other has it: whoever passes over what is locked hardly ever finds it free.
-    let others = [(), ()].map(|()| {
-        let (store, is_over, turns) = (world.store.clone(), is_over.clone(), Arc::clone(&turns));
-        tokio::spawn(async move {
-            let client = store.client().await.unwrap();
-            while !is_over.is_cancelled() {
-                client.batch_execute(turn).await.unwrap();
-                turns.fetch_add(1, Ordering::Relaxed);
-            }
-        })
-    });
-    world.until_somebody_waits().await;
-    let message = std::slice::from_ref(&id);
-    world.wire().await.publish_all("orders.dlx", "1s.unpaid", message).await;
-    worker.until("waited without success", |counts| counts.held >= busy).await;
-    held.rollback().await.unwrap();
-    until("closed", async || world.status(&id).await, |status| status == "closed").await;
-    is_over.cancel();
-    for other in others {
-        other.await.unwrap();
-    }
-    turns.load(Ordering::Relaxed)
-}
-
-/// Somebody writes elsewhere in the cluster for hours: a batch job, CREATE INDEX, another database. Rows were passed over for 5 s
-/// then, which are 700 turns; the turns are the clock of this test.
-#[apply(world_test)]
-async fn a_writer_elsewhere_does_not_keep_orders_from_stock_that_is_locked_for_instants() {
-    let world = World::new().await;
-    let worker = world.worker();
-    let mut client = world.store.client().await.unwrap();
-    let writer = client.transaction().await.unwrap();
-    writer.batch_execute("CREATE TABLE elsewhere ()").await.unwrap();
-    let mut turns = Vec::new();
-    for order in ["first", "second", "third"] {
-        turns.push(turns_before(&world, &worker, order).await);
-    }
-    assert!(turns.iter().any(|turns| *turns < 400), "{turns:?}");
-    writer.rollback().await.unwrap();
-    worker.stop().await;
-    world.assert_invariants().await;
-}
-
 /// Of five, four wait while one has it: whoever waits in their queue waits for longer than a batch does, and whoever passes over what
 /// is locked never finds it free. Before, an order that needs it was late for as long as they went on. One whose stock somebody keeps
 /// does not take its turns.
@@ -289,78 +231,6 @@ async fn an_order_whose_stock_is_always_locked_waits_for_its_turn() {
     }
     held.rollback().await.unwrap();
     world.until_closed(3).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
-    world.assert_invariants().await;
-}
-
-/// Orders of one measured round.
-const ROUND: usize = 100;
-
-/// How late orders are closed, in microseconds, where they become due one after the other.
-async fn lateness(world: &World, orders: &[String]) -> Vec<i64> {
-    let wire = world.wire().await;
-    for id in orders {
-        world.sql(&format!("UPDATE orders SET due_at = clock_timestamp() WHERE id = '{id}'")).await;
-        wire.publish_all("orders.dlx", "1s.unpaid", std::slice::from_ref(id)).await;
-    }
-    let client = world.store.client().await.unwrap();
-    let count = "SELECT count(*) FROM closures WHERE order_id = ANY ($1)";
-    let closed = async || client.query_one(count, &[&orders]).await.unwrap().get::<_, i64>(0);
-    let all = i64::try_from(orders.len()).unwrap();
-    until("the round closed", closed, |closed| *closed == all).await;
-    let late = "SELECT (extract(epoch FROM closed_at - due_at) * 1000000)::bigint
-                FROM closures WHERE order_id = ANY ($1)";
-    client.query(late, &[&orders]).await.unwrap().iter().map(|row| row.get(0)).collect()
-}
-
-/// Of a round: its p50 and p99.
-fn percentiles(mut late: Vec<i64>) -> [i64; 2] {
-    late.sort_unstable();
-    [50, 99].map(|percent| late[late.len() * percent / 100])
-}
-
-/// Rounds with and without locks take turns, so that a machine that is busy is so for both. While there are locks, 20
-/// orders are locked, and 20 others need a SKU that is.
-#[apply(world_test)]
-async fn others_are_closed_at_their_usual_pace_while_rows_are_locked() {
-    // What is locked is tried again every second.
-    let levels = [
-        (r#"["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]"#, r#"["1s", "2s", "30m"]"#),
-        (r#"{ virtual = "500ms" }"#, r#"{ virtual = "1s" }"#),
-        (r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s"]"#),
-    ];
-    let text =
-        levels.iter().fold(TOPOLOGY.to_owned(), |text, (from, to)| text.replacen(from, to, 1));
-    let world = World::of(&text).await;
-    let all = world.orders("o", 5 * 8 * ROUND, 3_600_000).await;
-    // Every fifth order needs neither `sku-0`, nor what a locked order needs.
-    let others: Vec<String> = all.iter().skip(2).step_by(5).cloned().collect();
-    let wanting: Vec<String> = all.iter().skip(4).step_by(5).cloned().collect();
-    let locked: Vec<String> = all.iter().step_by(5).take(20).cloned().collect();
-    let wire = world.wire().await;
-    let mut client = world.store.client().await.unwrap();
-    let worker = world.worker();
-    let (mut usual, mut beside) = (Vec::new(), Vec::new());
-    for (pair, wanting) in others.chunks(2 * ROUND).zip(wanting.chunks(20)) {
-        usual.push(percentiles(lateness(&world, &pair[..ROUND]).await));
-        let held = client.transaction().await.unwrap();
-        let due = "UPDATE orders SET due_at = now() WHERE status = 'unpaid' AND id = ANY ($1)";
-        world.store.client().await.unwrap().execute(due, &[&wanting]).await.unwrap();
-        held.execute(due, &[&locked]).await.unwrap();
-        held.execute("SELECT FROM stock WHERE sku = 'sku-0' FOR UPDATE", &[]).await.unwrap();
-        for stuck in [&locked[..], wanting] {
-            wire.publish_all("orders.dlx", "1s.unpaid", stuck).await;
-        }
-        beside.push(percentiles(lateness(&world, &pair[ROUND..]).await));
-        held.rollback().await.unwrap();
-    }
-    let measured = format!("µs, p50 and p99: without locks {usual:?}, with locks {beside:?}");
-    println!("{measured}");
-    // Pair by pair: what else slows the machine down meets both rounds of a pair, or one round of few.
-    let pairs = usual.iter().zip(&beside);
-    let slower = pairs.filter(|(usual, beside)| beside[0] > 3 * usual[0]).count();
-    assert!(2 * slower <= usual.len(), "{measured}");
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked), (0, 0));
     world.assert_invariants().await;

@@ -80,28 +80,6 @@ impl Run {
     }
 }
 
-#[apply(world_test)]
-async fn a_broker_connection_that_is_cut_is_opened_again() {
-    let mut run = run().await;
-    run.publish_until_some_closed().await;
-    run.broker.cut();
-    run.process.until_logged("session ended").await;
-    run.ends_well().await;
-}
-
-#[apply(world_test)]
-async fn a_broker_that_is_away_for_a_while_is_waited_for() {
-    let mut run = run().await;
-    run.publish_until_some_closed().await;
-    run.broker.refuse();
-    // Several attempts fail.
-    let sessions = async || run.process.logged("session ended");
-    until("three failed sessions", sessions, |count| *count >= 3).await;
-    assert!(run.process.is_running());
-    run.broker.pass();
-    run.ends_well().await;
-}
-
 /// So many attempts in vain that the pauses between them have reached their longest.
 const MANY: usize = 6;
 const LONGEST_PAUSE_MS: u64 = 5_000;
@@ -127,69 +105,43 @@ async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnc
     run.ends_well().await;
 }
 
+/// The attempt that is under way when a frozen peer answers again succeeds: nothing waits for another one.
 #[apply(world_test)]
-async fn a_long_outage_of_the_broker_does_not_make_the_pauses_longer() {
-    let run = run().await;
-    run.publish_until_some_closed().await;
-    run.broker.refuse();
-    let sessions = async || run.process.logged("session ended");
-    until("many failed sessions", sessions, |count| *count >= MANY).await;
-    goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
+async fn a_broker_that_is_cut_off_or_frozen_is_waited_for() {
+    let after = |fault: fn(&Proxy), failures: usize| async move {
+        let run = run().await;
+        run.publish_until_some_closed().await;
+        fault(&run.broker);
+        let sessions = async || run.process.logged("session ended");
+        until("failed sessions", sessions, |count| *count >= failures).await;
+        goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
+    };
+    tokio::join!(
+        after(|broker| broker.cut(), 1),
+        after(|broker| broker.refuse(), MANY),
+        after(|broker| broker.freeze_to_program(), 1)
+    );
 }
 
+/// Messages stay unacked meanwhile, and no worker gives them back.
 #[apply(world_test)]
-async fn a_long_outage_of_the_database_does_not_make_the_pauses_longer() {
-    let run = run().await;
-    run.database.refuse();
-    run.publish().await;
-    let failures = async || run.process.logged("orders cannot be closed");
-    until("many attempts", failures, |count| *count >= MANY).await;
-    goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass()).await;
-}
-
-/// The attempt that is under way when it answers again succeeds: nothing waits for another one.
-#[apply(world_test)]
-async fn a_broker_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
-    let run = run().await;
-    run.publish_until_some_closed().await;
-    run.broker.freeze_to_program();
-    let before = run.broker.attempts();
-    let sessions = async || run.process.logged("session ended");
-    until("the silence noticed", sessions, |count| *count >= 1).await;
-    until("a new attempt", async || run.broker.attempts(), |attempts| *attempts > before).await;
-    goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
-}
-
-#[apply(world_test)]
-async fn a_database_that_was_frozen_is_back_with_the_attempt_that_is_under_way() {
-    let run = run().await;
-    run.database.freeze_to_program();
-    run.publish().await;
-    let failures = async || run.process.logged("orders cannot be closed");
-    until("the silence noticed", failures, |count| *count >= 1).await;
-    goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass()).await;
-}
-
-#[apply(world_test)]
-async fn database_connections_that_are_cut_are_opened_again() {
-    let run = run().await;
-    run.publish_until_some_closed().await;
-    // Idle ones are replaced without a word; a batch in mid-statement is tried again.
-    run.database.cut();
-    run.ends_well().await;
-}
-
-#[apply(world_test)]
-async fn while_the_database_is_away_messages_stay_unacked_and_nobody_gives_them_back() {
-    let run = run().await;
-    run.database.refuse();
-    run.publish().await;
-    let failures = async || run.process.logged("orders cannot be closed");
-    until("three attempts", failures, |count| *count >= 3).await;
-    assert_eq!(run.process.logged("session ended"), 0, "{}", run.process.log());
-    assert_eq!(run.world.closed().await, 0);
-    run.database.pass();
-    run.ends_well().await;
+async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
+    let after = |fault: fn(&Proxy), failures: usize| async move {
+        let run = run().await;
+        fault(&run.database);
+        run.publish().await;
+        let failed = async || run.process.logged("orders cannot be closed");
+        until("failed attempts", failed, |count| *count >= failures).await;
+        assert_eq!(run.process.logged("session ended"), 0, "{}", run.process.log());
+        goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass())
+            .await;
+    };
+    // Idle connections that are cut are replaced without a word.
+    tokio::join!(
+        after(|database| database.cut(), 0),
+        after(|database| database.refuse(), MANY),
+        after(|database| database.freeze_to_program(), 1)
+    );
 }
 
 /// The safety net needs no broker.
@@ -259,23 +211,6 @@ async fn both_away_and_back_in_either_order() {
         second.pass();
         run.ends_well().await;
     }
-}
-
-#[apply(world_test)]
-async fn a_backend_that_an_operator_terminates_in_mid_statement_is_replaced() {
-    let mut run = run().await;
-    let mut client = run.world.store.client().await.unwrap();
-    let held = run.world.stall(&mut client, "o-0").await;
-    // Alone: another that waits for stock has it, and ends, before it is terminated.
-    run.world.publish(LEVELS[0], &run.orders[..1]).await;
-    run.world.until_stalled().await;
-    let terminated = async || run.world.terminate_waiting().await;
-    until("terminated", terminated, |backends| *backends > 0).await;
-    run.process.until_logged("orders cannot be closed").await;
-    held.rollback().await.unwrap();
-    drop(client);
-    run.publish_rest().await;
-    run.ends_well().await;
 }
 
 #[apply(world_test)]

@@ -5,46 +5,6 @@ use std::sync::Arc;
 
 use crate::support::{World, until};
 
-const PAY: &str = include_str!("../../sql/pay.sql");
-
-#[apply(world_test)]
-async fn a_payment_that_commits_while_the_order_is_being_tried_wins() {
-    let world = World::new().await;
-    let orders = world.orders("o", 3, 0).await;
-    let mut client = world.store.client().await.unwrap();
-    let payment = client.transaction().await.unwrap();
-    assert!(payment.query_opt(PAY, &[&orders[0]]).await.unwrap().is_some());
-    let worker = world.worker();
-    // The last one shares no stock with the first: it is closed with the same batch, or after it.
-    world.publish("100ms", &[orders[0].clone(), orders[2].clone()]).await;
-    world.until_closed(1).await;
-    assert_eq!(world.status("o-0").await, "unpaid");
-    payment.commit().await.unwrap();
-    let counts = async || worker.counts();
-    until("already final", counts, |counts| counts.already_final == 1).await;
-    assert_eq!(world.status("o-0").await, "paid");
-    world.assert_invariants().await;
-    assert_eq!(worker.stop().await.closed, 1);
-}
-
-#[apply(world_test)]
-async fn a_payment_that_rolls_back_while_the_order_is_being_tried_loses() {
-    let world = World::new().await;
-    let orders = world.orders("o", 3, 0).await;
-    let mut client = world.store.client().await.unwrap();
-    let payment = client.transaction().await.unwrap();
-    assert!(payment.query_opt(PAY, &[&orders[0]]).await.unwrap().is_some());
-    let worker = world.worker();
-    // The last one shares no stock with the first: it is closed with the same batch, or after it.
-    world.publish("100ms", &[orders[0].clone(), orders[2].clone()]).await;
-    world.until_closed(1).await;
-    assert_eq!(world.status("o-0").await, "unpaid");
-    payment.rollback().await.unwrap();
-    world.until_closed(2).await;
-    world.assert_invariants().await;
-    assert_eq!(worker.stop().await.closed, 2);
-}
-
 /// A payment in the last instant: the deadline passes while the payment is open.
 #[apply(world_test)]
 async fn payments_at_the_very_deadline_end_one_way_or_the_other() {

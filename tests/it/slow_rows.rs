@@ -35,24 +35,6 @@ fn impatient(world: &World) -> String {
     format!("{url}{more}options=-c%20statement_timeout%3D1s")
 }
 
-/// A row whose trigger never ends is met by the statement time-out: the batch is split around it, and the others are
-/// closed. Alone it is tried again later, because nobody knows whether it is the database that is slow.
-#[apply(world_test)]
-async fn a_row_that_exceeds_the_statement_time_out_stands_alone_and_is_closed_when_it_is_well() {
-    let world = world_of_short_parts().await;
-    hang(&world, "'o-1'").await;
-    due(&world, 4).await;
-    let worker = world.worker_at(world.address(), &impatient(&world), settings());
-    world.until_closed(3).await;
-    assert_eq!(world.status("o-1").await, "unpaid");
-    let counts = async || worker.counts();
-    until("tried again", counts, |counts| counts.retried + counts.put_back >= 2).await;
-    world.sql("DROP FUNCTION hang CASCADE").await;
-    world.until_closed(4).await;
-    assert_eq!(worker.stop().await.parked, 0);
-    world.assert_invariants().await;
-}
-
 /// They stay the oldest, and fail first.
 #[apply(world_test)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {

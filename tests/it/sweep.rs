@@ -38,41 +38,6 @@ async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
     assert_eq!((counts.swept, counts.closed), (5, 0));
 }
 
-/// More than fit into one transaction, so that it has to go on.
-#[apply(world_test)]
-async fn a_whole_lost_day_is_swept_at_once() {
-    let world = World::new().await;
-    world.orders("o", 1_700, -10_000).await;
-    let settings = WorkerSettings { sweep_every: millis("1h"), ..sweeping("1s") };
-    let worker = world.worker_with(settings);
-    world.until_closed(1_700).await;
-    world.assert_invariants().await;
-    until_swept(&worker, 1_700).await;
-    assert_eq!(worker.stop().await.swept, 1_700);
-}
-
-#[apply(world_test)]
-async fn an_order_that_fails_does_not_keep_the_sweep_from_the_others() {
-    let world = World::new().await;
-    world.orders("bad", 1, -20_000).await;
-    world.orders("o", 20, -10_000).await;
-    world
-        .sql(
-            "INSERT INTO stock (sku, available, reserved) VALUES ('broken', 0, 0);
-             UPDATE order_items SET sku = 'broken' WHERE order_id = 'bad-0' AND qty = 2",
-        )
-        .await;
-    let worker = world.worker_with(sweeping("1s"));
-    world.until_closed(20).await;
-    assert_eq!(world.status("bad-0").await, "unpaid");
-    // It goes on: what becomes overdue later is found as well.
-    world.orders("p", 5, -10_000).await;
-    world.until_closed(25).await;
-    assert!(worker.is_running());
-    until_swept(&worker, 25).await;
-    assert_eq!(worker.stop().await.swept, 25);
-}
-
 /// More of them than the sweep takes at once, and all older than the others.
 #[apply(world_test)]
 async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
@@ -103,38 +68,4 @@ async fn a_page_that_is_closed_while_the_worker_stops_is_counted() {
     let (counts, released) = tokio::join!(biased; worker.stop(), held.rollback());
     released.unwrap();
     assert_eq!((counts.swept, world.closed().await), (20, 20));
-}
-
-/// Two workers that sweep, and the messages on top: whoever comes first closes.
-#[apply(world_test)]
-async fn sweeps_and_messages_that_meet_close_each_order_once() {
-    let world = World::new().await;
-    let orders = world.orders("o", 300, 300).await;
-    let workers = [world.worker_with(sweeping("1ms")), world.worker_with(sweeping("1ms"))];
-    world.publish("300ms", &orders).await;
-    world.until_closed(300).await;
-    let settled = async || {
-        let [a, b] = [workers[0].counts(), workers[1].counts()];
-        (
-            a.closed + b.closed + a.already_final + b.already_final,
-            a.closed + b.closed + a.swept + b.swept,
-        )
-    };
-    until("300 messages settled, 300 orders closed", settled, |seen| *seen == (300, 300)).await;
-    world.assert_invariants().await;
-    for worker in workers {
-        assert_eq!(worker.stop().await.parked, 0);
-    }
-}
-
-/// An order that waits for its message is left to the message.
-#[apply(world_test)]
-async fn the_sweep_leaves_orders_within_their_grace_to_the_messages() {
-    let world = World::new().await;
-    let orders = world.orders("o", 50, 500).await;
-    let worker = world.worker_with(sweeping("1m"));
-    world.publish("500ms", &orders).await;
-    world.until_closed(50).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.swept), (50, 0));
 }

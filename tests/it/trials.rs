@@ -33,7 +33,7 @@ async fn trigger(world: &World, each: &str, body: &str) {
 async fn one_bad_order_is_named_and_the_effect_is_usable() {
     let world = World::new().await;
     world.orders("o", 30, -5_000).await;
-    for code in ["P0001", "23514", "42501", "42P01", "0A000", "57014", "53100", "08006"] {
+    for code in ["P0001", "42501", "57014", "08006"] {
         refuse(&world, &[code]).await;
         let run = world.overdue(&["effect", "check", "close"]);
         assert_eq!(run.code, Some(0), "{run}");
@@ -94,18 +94,6 @@ async fn what_fails_at_the_commit_fails_in_a_trial() {
     // Each trial was rolled back behind the failure as well: no transaction has a lock on the table.
     world.sql("DROP FUNCTION refuse CASCADE").await;
     assert_eq!(obstacle(&world).await, None);
-}
-
-/// Nothing is closed with it at all: then nobody can say that others could be.
-#[apply(world_test)]
-async fn an_effect_that_fails_for_each_order_fails() {
-    let world = World::new().await;
-    world.orders("o", 30, -5_000).await;
-    world.orders("later", 3, 3_600_000).await;
-    trigger(&world, "ROW", "RAISE EXCEPTION 'no'").await;
-    let run = world.overdue(&["effect", "check", "close"]);
-    assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stderr.contains("effect `close` fails: order o-0: SQLSTATE P0001: "), "{run}");
 }
 
 /// They have lain there for months, each for a reason of its own.

@@ -152,8 +152,7 @@ impl Inlet {
         if !is_due {
             return Ok(Vec::new());
         }
-        let next =
-            InletChannel::open(&self.link, &self.queue, self.prefetch, self.bodies).await?;
+        let next = InletChannel::open(&self.link, &self.queue, self.prefetch, self.bodies).await?;
         let prefetched = self.receiving.subscription.cancel().await?;
         let delivered = prefetched.into_iter().map(|received| self.take(received)).collect();
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));

@@ -38,8 +38,7 @@ pub(super) async fn find<'a>(
         if listed.is_none() {
             let bases = worker.topology.business_queues(timeout);
             let named = bases.iter().flat_map(|base| [base.clone(), next_generation(base, &found)]);
-            let asked: BTreeSet<String> =
-                named.chain(of_timeout(&known.troubled, &base)).collect();
+            let asked: BTreeSet<String> = named.chain(of_timeout(&known.troubled, &base)).collect();
             for queue in asked.difference(&found.clone()) {
                 // Where the broker does not say whether a queue is there, consuming shows it.
                 let there = passive::queue_exists(link, queue).await;
