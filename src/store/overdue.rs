@@ -124,17 +124,6 @@ impl OpenPage {
     }
 }
 
-/// What came of asking for the lock.
-pub(crate) enum Locked<'a> {
-    /// It is this burst's.
-    Taken(Box<BurstLock<'a>>),
-    /// Another burst has it: one of another worker, or of another effect of this worker that leaves no connection.
-    ByAnother {
-        /// Whether it has closed orders in the last half second.
-        moves: bool,
-    },
-}
-
 /// A transaction that holds the lock. Between two statements it has neither a snapshot nor an id, so it holds up no vacuum.
 pub(crate) struct BurstLock<'a> {
     store: &'a Store,
@@ -253,11 +242,15 @@ impl Store {
         }))
     }
 
-    /// Asks for the lock of an effect's burst, without waiting for it.
-    pub(crate) async fn lock_burst(&self, effect: &str) -> Result<Locked<'_>, StoreError> {
+    /// Asks for the lock of an effect's burst, without waiting for it. `None` if another burst has it: one of another worker, or of
+    /// another effect of this worker that leaves no connection.
+    pub(crate) async fn lock_burst(
+        &self,
+        effect: &str,
+    ) -> Result<Option<BurstLock<'_>>, StoreError> {
         const SQL: &str = include_str!("../../sql/burst_lock.sql");
         let Ok(permit) = Arc::clone(&self.burst_locks).try_acquire_owned() else {
-            return Ok(Locked::ByAnother { moves: false });
+            return Ok(None);
         };
         let locking = async {
             let client = self.cancellable(For::Anything).await?;
@@ -269,16 +262,16 @@ impl Store {
         let (client, row) = self.attended(Box::pin(locking)).await?;
         let lock = BurstLock { store: self, client, _permit: permit };
         if row.get("is_taken") {
-            return Ok(Locked::Taken(Box::new(lock)));
+            return Ok(Some(lock));
         }
         lock.release().await?;
-        Ok(Locked::ByAnother { moves: row.get("moves") })
+        Ok(None)
     }
 }
 
 impl BurstLock<'_> {
-    /// Orders were closed: other workers see it, and go on waiting. If it fails, the connection is gone, and with it the lock.
-    pub(crate) async fn moved(&self) -> Result<(), StoreError> {
+    /// PostgreSQL ends a transaction that is idle for long. If it fails, the connection is gone, and with it the lock.
+    pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.run("SELECT").await
     }
 

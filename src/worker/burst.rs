@@ -29,7 +29,7 @@ use crate::{
     store::{
         StoreError,
         orders::ClosingPath,
-        overdue::{BurstLock, Locked, OverdueKey},
+        overdue::{BurstLock, OverdueKey},
     },
     telemetry,
     text::error_chain,
@@ -39,11 +39,9 @@ use crate::{
 const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
 /// A pass with fewer orders is the last one: as many come by their messages as quickly.
 const FEW: usize = 50;
-/// Pause between two attempts to take the lock from a worker whose burst goes on…
+/// Pause between two attempts to take the lock from a worker whose burst goes on, as long as messages wait: asking for what the other
+/// worker is closing would take the locks and the CPU that it needs.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
-/// … and for how long: then the messages are asked for. Until then they wait: asking for what the other worker is closing would
-/// take the locks and the CPU that it needs.
-const ANOTHERS: Duration = Duration::from_secs(3);
 /// Pause after a burst that has closed nothing.
 const REST: Duration = Duration::from_millis(250);
 /// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
@@ -258,11 +256,8 @@ impl Run<'_> {
                     }
                     outcomes => outcomes?,
                 };
-                let of_page = self.burst.answered(&ids, &outcomes, at);
-                closed += of_page;
-                if of_page > 0 {
-                    lock.moved().await?;
-                }
+                closed += self.burst.answered(&ids, &outcomes, at);
+                lock.keep().await?;
             }
             // Rows that are no orders have no key behind which it could go on.
             let is_at_end = pager.rows < FEW || pager.key == before;
@@ -277,18 +272,14 @@ impl Run<'_> {
     }
 
     /// Workers share a burst: one closes it, and what the others wait for without success they close by their messages.
-    async fn lock(&self) -> Result<Option<Box<BurstLock<'_>>>, StoreError> {
-        let last = Instant::now() + ANOTHERS;
-        loop {
-            match self.worker.store.lock_burst(self.effect).await? {
-                Locked::Taken(lock) => return Ok(Some(lock)),
-                Locked::ByAnother { moves } if moves && Instant::now() < last => {
-                    self.burst.moved(Instant::now());
-                }
-                Locked::ByAnother { .. } => return Ok(None),
+    async fn lock(&self) -> Result<Option<BurstLock<'_>>, StoreError> {
+        while self.burst.awaited(Instant::now()).is_some() {
+            if let Some(lock) = self.worker.store.lock_burst(self.effect).await? {
+                return Ok(Some(lock));
             }
             tokio::time::sleep(TRY_AGAIN).await;
         }
+        Ok(None)
     }
 }
 

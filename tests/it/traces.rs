@@ -12,7 +12,6 @@ use serde_json::json;
 use tokio_postgres::types::Json;
 
 use crate::{
-    burst_faults::{ASKED, COUNTED, LOCK},
     bursts::{begin, full_batches, until_in_burst},
     support::{Parked, Wire, World, text, until},
 };
@@ -137,13 +136,9 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
 /// A burst closes orders ahead of their messages: it knows the traces of those that are in hand.
 #[apply(world_test)]
 async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
-    let world = World::clocked().await;
-    world.sql(COUNTED).await;
+    let world = World::new().await;
     let wire = world.wire().await;
     let events = wire.listen("orders.events", "#").await;
-    let mut other = world.store.client().await.unwrap();
-    let lock = other.transaction().await.unwrap();
-    assert!(lock.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0));
     let mut client = world.store.client().await.unwrap();
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
     let orders = world.orders_without_stock("o", 700).await;
@@ -155,12 +150,6 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
         sent.unwrap();
     }
     // A burst is asked for when 500 are due and in hand: all of them.
-    let again_and_again = async || {
-        lock.batch_execute("SELECT").await.unwrap();
-        world.number(ASKED).await
-    };
-    until("a burst is asked for", again_and_again, |asked| *asked >= 1).await;
-    lock.rollback().await.unwrap();
     until_in_burst(&worker, 200).await;
     held.commit().await.unwrap();
     world.until_closed(2 + 700).await;
