@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{
     RunningWorker, World, hold, ids, until,
     worker::{millis, settings},
-    world::TOPOLOGY,
 };
 
 /// Locks one SKU until the transaction ends.

@@ -219,7 +219,9 @@ async fn a_rolling_upgrade_and_the_way_back_lose_nothing() {
         );
         return;
     };
-    let world = World::bare(Services::main(), TOPOLOGY).await;
+    // Both have the same queues: the default limit was 20.
+    let limited = format!("{TOPOLOGY}\n[queues]\ndelivery_limit = 20\n");
+    let world = World::bare(Services::main(), &limited).await;
     let old = Release { world: &world, binary: binary.into() };
     let new = Release { world: &world, binary: env!("CARGO_BIN_EXE_overdue").into() };
     old.done(&["database", "init", "--reference-tables", "--yes"]);
