@@ -14,7 +14,7 @@ const EARLY: &str = "INSERT INTO orders (id, due_at)
 #[apply(world_test)]
 async fn sweep_and_bursts_wait_after_a_leap_and_not_after_one_back() {
     let world = World::clocked().await;
-    let (mut process, address) = world
+    let (process, address) = world
         .listening(|command| {
             command.env("OVERDUE_WORKER__SWEEP_EVERY", "100ms");
             command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");

@@ -39,7 +39,7 @@ async fn a_message_that_kills_its_workers_is_parked() {
             let left = wire.ready("orders.unpaid").await + parked().await;
             i64::from(left) + world.closed().await
         };
-        until("all are back", left, |left| *left > GOOD as i64).await;
+        until("all are back", left, |left| usize::try_from(*left).unwrap() > GOOD).await;
     }
     until("it is parked", parked, |parked| *parked > 0).await;
     stalled.rollback().await.unwrap();

@@ -132,7 +132,9 @@ async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
         run.publish().await;
         let failed = async || run.process.logged("orders cannot be closed");
         until("failed attempts", failed, |count| *count >= failures).await;
-        assert_eq!(run.process.logged("session ended"), 0, "{}", run.process.log());
+        if failures == MANY {
+            assert_eq!(run.process.logged("session ended"), 0, "{}", run.process.log());
+        }
         goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass())
             .await;
     };
