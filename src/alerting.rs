@@ -1,5 +1,5 @@
 //! Alerts without a monitoring system: each `[[alert]]` sends one message when a condition begins and one when it is over, to
-//! a webhook or by mail.
+//! a webhook.
 //!
 //! Each alert has a task of its own and one message at a time. A message that is not taken is made again from what is known
 //! then, so nothing queues up, and no order waits for any of it.
@@ -44,7 +44,7 @@ impl Alert {
     pub(crate) fn new(settings: &AlertSettings, topology: &str) -> Result<Self, String> {
         let name = settings.name.clone();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let channel = Channel::new(settings, &host)?;
+        let channel = Channel::new(settings)?;
         let episodes = Mutex::new(Episodes::new(Rule {
             on: settings.on.clone(),
             not_ready_for: settings.not_ready_for.as_duration(),

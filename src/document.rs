@@ -14,6 +14,11 @@ use toml::{
 
 use crate::text::did_you_mean;
 
+/// Keys that an earlier version had: the header above them, the key, and what to do now.
+const REMOVED: [(&str, &str, &str); 2] =
+    [("[[alert]]", "from", NO_MAIL), ("[[alert]]", "to", NO_MAIL)];
+const NO_MAIL: &str = "an alert sends no mail any more: give it the URL of a webhook";
+
 /// Something in a file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
@@ -170,7 +175,9 @@ impl DocumentCheck<'_> {
     }
 
     fn unknown(&mut self, key: &str, similar: Option<&str>, known: &[&str], header: &str) {
+        let removed = REMOVED.iter().find(|(table, gone, _)| (*table, *gone) == (header, key));
         let help = match (similar, elsewhere(self.root, key)) {
+            _ if let Some((.., help)) = removed => (*help).to_owned(),
             (Some(meant), _) => format!("did you mean `{meant}`?"),
             (None, Some(section)) => format!("it belongs below {section}"),
             (None, None) => format!("the keys are {}", listed(known)),

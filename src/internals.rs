@@ -9,7 +9,7 @@
 pub mod alerting {
     pub use crate::alerting::{
         Episodes, Rule,
-        channel::{pause, retry_after},
+        channel::pause,
         message::{Message, Sender},
     };
     pub use crate::condition::{Condition, Facts, Unpublished, Why};

@@ -48,8 +48,8 @@ impl Message {
         format!("{}{over}", self.condition.map_or("test", Condition::name))
     }
 
-    /// The subject of a mail.
-    pub fn title(&self, sender: &Sender<'_>) -> String {
+    /// The beginning of its line.
+    fn title(&self, sender: &Sender<'_>) -> String {
         format!("[overdue {}] {} on {}", sender.topology, self.about(), sender.host)
     }
 

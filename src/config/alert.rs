@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{secret_url::SecretText, settings::within, template::Template};
-use crate::{condition::Condition, secret::has_late_at, topology::level::Interval};
+use crate::{condition::Condition, topology::level::Interval};
 
-/// Messages about what is wrong, to a webhook or by mail.
+/// Messages about what is wrong, to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AlertSettings {
     /// What messages and metrics call it; it has to be there.
     #[schemars(example = &"on-call")]
     pub name: String,
-    /// URL of the webhook, or of the mail server; it is a secret as a whole.
+    /// URL of the webhook; it is a secret as a whole.
     #[schemars(example = &"https://example.com/hook")]
     pub url: Option<SecretText>,
     /// A file with that URL.
@@ -38,12 +38,6 @@ pub struct AlertSettings {
     /// The CAs that are trusted, PEM; otherwise those of the machine.
     #[schemars(example = &"ca.pem")]
     pub ca_file: Option<PathBuf>,
-    /// The sender of mails.
-    #[schemars(example = &"overdue@example.com")]
-    pub from: Option<String>,
-    /// Who gets mails; without it the URL is a webhook.
-    #[schemars(example = ["on-call@example.com"])]
-    pub to: Vec<String>,
     /// The conditions that it is on.
     #[schemars(example = ["not-ready", "late"])]
     pub on: BTreeSet<Condition>,
@@ -66,8 +60,6 @@ impl Default for AlertSettings {
             body_file: None,
             answer_contains: None,
             ca_file: None,
-            from: None,
-            to: Vec::new(),
             on: Condition::ALL.into(),
             not_ready_for: Interval::from_millis(60_000),
             over_after: Interval::from_millis(120_000),
@@ -77,29 +69,13 @@ impl Default for AlertSettings {
 }
 
 impl AlertSettings {
-    /// Whether it sends mails, and no requests to a webhook.
-    pub(crate) fn is_mail(&self) -> bool {
-        !self.to.is_empty()
-    }
-
     /// Where messages go. It blocks while it reads the file, so it is for the start of a command. No error quotes it.
     pub(crate) fn url(&self) -> Result<Url, String> {
         let text = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
-        let (mail, schemes) = if self.is_mail() {
-            ("with `to` ", ["smtps", "smtp"])
-        } else {
-            ("", ["https", "http"])
-        };
-        let text = text.ok_or("url is missing")?;
-        // A webhook may have one in its path.
-        let is_read = !(self.is_mail() && has_late_at(text.expose()));
-        let url = Url::parse(text.expose().trim()).ok().filter(|_| is_read);
-        let url = url.filter(|url| schemes.contains(&url.scheme()) && url.has_host());
+        let url = Url::parse(text.ok_or("url is missing")?.expose().trim()).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
         url.ok_or_else(|| {
-            let [usual, other] = schemes;
-            format!(
-                "its URL cannot be used: {mail}it begins with {usual}:// or {other}:// and a host"
-            )
+            "its URL cannot be used: it begins with https:// or http:// and a host".to_owned()
         })
     }
 
@@ -122,7 +98,6 @@ impl AlertSettings {
     }
 
     fn disagreements(&self) -> Vec<&'static str> {
-        let is_mail = self.is_mail();
         let rules = [
             (!self.name.is_empty(), "its name is empty: write name = \"on-call\""),
             (
@@ -132,15 +107,6 @@ impl AlertSettings {
             (
                 self.body.is_none() || self.body_file.is_none(),
                 "body and body_file are both there: keep one of them",
-            ),
-            (
-                is_mail == self.from.is_some(),
-                "mail needs from and to, a webhook has neither: write from = \"overdue@example.com\" and \
-                 to = [\"on-call@example.com\"]",
-            ),
-            (
-                !is_mail || self.answer_contains.is_none(),
-                "answer_contains is for a webhook: take it out",
             ),
             (
                 !self.on.is_empty(),

@@ -44,7 +44,7 @@ pub struct Settings {
     pub log: LogSettings,
     /// The web page for whoever is on call.
     pub ui: UiSettings,
-    /// Messages about what is wrong, to a webhook or by mail.
+    /// Messages about what is wrong, to a webhook.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alert: Vec<AlertSettings>,
     /// Where all this was read.

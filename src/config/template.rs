@@ -5,7 +5,7 @@ use crate::text::did_you_mean;
 /// Each placeholder with what stands for it, in the order of `docs/alerts.md`.
 pub const PLACEHOLDERS: [(&str, &str); 9] = [
     ("text", "all of the message in one line"),
-    ("title", "its beginning; the subject of a mail"),
+    ("title", "its beginning"),
     ("condition", "a word of `on`, or `test`"),
     ("state", "`firing` or `resolved`"),
     ("action", "`trigger` or `resolve`"),

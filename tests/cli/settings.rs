@@ -23,7 +23,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
         ("[worker]\nbatch_size = \"many\"\nin_flight = 65\n[log]\nformat = \"jsn\"\n", &[]),
         ("# soon\n[worker]\ndrain = \"20 s\"\n", &[]),
         ("[worker]\nhold = \"6m\"\n", &[]),
-        ("[effects.cancel]\noverdue_sql = \"x.sql\"\n[[alert]]\nname = \"a\"\nfrom = \"b\"\n", &[]),
+        ("[effects.cancel]\noverdue_sql = \"x.sql\"\n[[alert]]\nname = \"a\"\n", &[]),
         (
             "topolgy = \"orders.toml\"\n",
             &[

@@ -13,7 +13,6 @@ mod support;
 
 mod actions;
 mod again;
-mod alert_mail;
 mod alerts;
 mod bad_input;
 mod bad_rows;

@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
 use overdue::internals::alerting::{
     Condition, Episodes, Facts, Message, PLACEHOLDERS, Rule, Sender, Template, Unpublished, Why,
-    pause, retry_after,
+    pause,
 };
 use serde_json::{Value, json};
 
@@ -339,11 +338,4 @@ fn pauses_grow_and_the_other_side_may_ask_for_a_longer_one() {
     assert_eq!(pause(u32::MAX, Some(s(1))), s(120));
     assert_eq!(pause(1, Some(s(300))), s(300));
     assert_eq!(pause(1, Some(s(1_000_000))), s(3_600));
-    let now: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
-    assert_eq!(retry_after(" 120 ", now), Some(s(120)));
-    assert_eq!(retry_after("Sun, 22 Nov 2026 10:01:30 GMT", now), Some(s(90)));
-    assert_eq!(retry_after("Sun, 22 Nov 2026 09:59:00 GMT", now), Some(s(0)));
-    for neither in ["", "-1", "soon", "1.5", "Sun, 99 Nov 2026 10:01:30 GMT"] {
-        assert_eq!(retry_after(neither, now), None, "{neither}");
-    }
 }
