@@ -6,7 +6,6 @@
 pub(crate) mod broker;
 pub(crate) mod database;
 pub(crate) mod effect_plan;
-pub(crate) mod effect_text;
 pub(crate) mod facts;
 pub(crate) mod horizon;
 pub(crate) mod known_defects;

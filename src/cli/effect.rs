@@ -107,8 +107,6 @@ struct Checked {
     open: Option<Open>,
     /// What would have become of them: the word, and how many.
     outcomes: BTreeMap<String, usize>,
-    /// The same of those that are not due, as if they were.
-    as_if_due: BTreeMap<String, usize>,
     /// Why the first that fails does.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
@@ -142,7 +140,7 @@ impl Report {
 
 impl Checked {
     fn new(effect: &Effect, plan: &EffectPlan, trial: Trial, open: Option<OpenOrders>) -> Self {
-        let Trial { orders, outcomes, later, failure, bad_order, guarded, untried } = trial;
+        let Trial { orders, outcomes, failure, bad_order, guarded, untried } = trial;
         let mut warnings = warnings(effect, plan);
         warnings.extend(bad_order.map(|order| format!("others can be closed, and not {order}")));
         warnings.extend(guarded.map(|order| {
@@ -159,7 +157,6 @@ impl Checked {
                 last_due: due.map(|(_, last)| last.to_second()),
             }),
             outcomes,
-            as_if_due: later,
             failure,
             untried,
             finds: plan
@@ -235,9 +232,6 @@ impl fmt::Display for Checked {
                 let ended = ended(&self.outcomes);
                 writeln!(f, "  tried on     {}, rolled back: {ended}", counted(orders, "order"))?;
             }
-        }
-        if !self.as_if_due.is_empty() {
-            writeln!(f, "  as if due    {}", ended(&self.as_if_due))?;
         }
         if let Some(Open { orders, last_due }) = &self.open {
             let last =

@@ -1,16 +1,14 @@
-//! An effect on some orders, each time in a transaction that is rolled back: on those that are overdue, on those that are
-//! not, and on the latter as if they were.
+//! An effect on some orders in a transaction that is rolled back: on orders that are overdue, and on orders that are not due.
 
 use std::collections::BTreeMap;
 
 use crate::{
     cli::exit::Failure,
-    doctor::effect_text::{misspelt_outcomes, much_later},
     order::{OrderId, Outcome},
     store::{
         Store, StoreError,
         clock::DatabaseTime,
-        orders::{CONTRACT, Effect, Standing},
+        orders::{CONTRACT, Effect},
         overdue::OverdueKey,
     },
 };
@@ -25,8 +23,6 @@ pub(super) struct Trial {
     pub(super) orders: usize,
     /// What would have become of them: the word, and how many.
     pub(super) outcomes: BTreeMap<String, usize>,
-    /// The same of those that are not due, in a hundred years.
-    pub(super) later: BTreeMap<String, usize>,
     /// What the effect does wrong, for the first order that shows it.
     pub(super) failure: Option<String>,
     /// The first order that fails although others are closed.
@@ -56,7 +52,8 @@ impl Trial {
         for ((_, due_at), standing) in orders.iter_mut().zip(&standings) {
             *due_at = due_at.or(standing.due_at);
         }
-        let outcomes = outcomes(standings);
+        let outcomes: Vec<Outcome> =
+            standings.into_iter().map(|standing| standing.outcome).collect();
         // After the trial: what is not due now was not due then.
         let now = store.now().await?;
         let is_early = |(_, due_at): &Candidate, outcome: &Outcome| {
@@ -65,41 +62,24 @@ impl Trial {
         let early = orders.iter().zip(&outcomes).find(|(order, outcome)| is_early(order, outcome));
         let early = early.map(|((id, due_at), outcome)| early_text(id, *due_at, outcome));
         let waits = |outcome: &Outcome| matches!(outcome, Outcome::NotDue { remaining } if !remaining.is_zero());
-        let waiting: Vec<OrderId> =
-            ids.iter().zip(&outcomes).filter(|it| waits(it.1)).map(|it| it.0.clone()).collect();
-        let later = Self::much_later(store, effect, &waiting).await;
         let text = |(id, reason): (&OrderId, &str)| format!("order {id}: {reason}");
         let (misfit, bad) = (failed(&ids, &outcomes, true), failed(&ids, &outcomes, false));
-        let misfit_later = failed(&waiting, &later, true)
-            .map(|(id, reason)| format!("order {id}, as if it were due: {reason}"));
         // One that nobody named, where others are closed, says nothing about the effect.
-        let mut all = outcomes.iter().chain(&later);
-        let is_usable = named.is_empty() && all.any(|outcome| outcome.final_state().is_some());
+        let is_usable =
+            named.is_empty() && outcomes.iter().any(|outcome| outcome.final_state().is_some());
         let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };
         let guarded = ids.iter().zip(&outcomes).find(|(_, outcome)| outcome.is_guarded());
-        let has_tried = !waiting.is_empty() || early.is_some();
+        let has_tried = outcomes.iter().any(waits) || early.is_some();
         let untried = !has_tried && named.is_empty() && !effect.is_built_in();
         Ok(Self {
             orders: ids.len(),
-            failure: failure.map(text).or(early).or(misfit_later),
+            failure: failure.map(text).or(early),
             bad_order: bad_order.map(text),
             guarded: guarded.map(|(id, _)| id.clone()),
             outcomes: counts(&outcomes),
-            later: counts(&later),
-            untried: untried.then(|| untried_text(effect, ids.is_empty())),
+            untried: untried.then(|| untried_text(ids.is_empty())),
         })
     }
-
-    /// Nothing where the statement as it is then cannot be executed: it is not the one that was written.
-    async fn much_later(store: &Store, effect: &Effect, ids: &[OrderId]) -> Vec<Outcome> {
-        let Some(sql) = much_later(&effect.sql) else { return Vec::new() };
-        let effect = Effect { sql, ..effect.clone() };
-        outcomes(store.rehearse(&effect, ids).await.unwrap_or_default())
-    }
-}
-
-fn outcomes(standings: Vec<Standing>) -> Vec<Outcome> {
-    standings.into_iter().map(|standing| standing.outcome).collect()
 }
 
 /// The oldest that are open, and the next that are not due.
@@ -141,19 +121,13 @@ fn early_text(id: &OrderId, due_at: Option<DatabaseTime>, outcome: &Outcome) -> 
     )
 }
 
-fn untried_text(effect: &Effect, is_empty: bool) -> String {
+fn untried_text(is_empty: bool) -> String {
     let none =
         if is_empty { "there is no open order" } else { "none is open whose deadline is to come" };
-    let mut text = format!(
+    format!(
         "{none}, so it is not known whether it closes orders before their deadline: write an order that is due in an hour, \
          and check again, or name one with --order"
-    );
-    let misspelt = misspelt_outcomes(&effect.sql);
-    if is_empty && !misspelt.is_empty() {
-        text.push_str("; these look like outcomes, and are none: ");
-        text.push_str(&misspelt.join(", "));
-    }
-    text
+    )
 }
 
 fn counts(outcomes: &[Outcome]) -> BTreeMap<String, usize> {
