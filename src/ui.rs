@@ -15,7 +15,6 @@ mod parked;
 mod pauses;
 mod pipeline;
 mod server;
-mod trend;
 
 pub(crate) use access::Entry;
 pub(crate) use server::{Bound, Ui};

@@ -161,12 +161,6 @@ impl Store {
         Ok(self.one("has_actions", SQL, &[]).await?.get(0))
     }
 
-    /// The newest, at most `limit`.
-    pub(crate) async fn actions(&self, limit: i64) -> Result<Vec<Action>, StoreError> {
-        const SQL: &str = include_str!("../../sql/actions_newest.sql");
-        Ok(self.rows("actions_newest", SQL, &[&limit]).await?.iter().map(action).collect())
-    }
-
     /// The newest that concern an order, at most `limit`.
     pub(crate) async fn actions_of_order(
         &self,

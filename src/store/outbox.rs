@@ -9,9 +9,8 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     Store, StoreError,
-    clock::DatabaseTime,
     outgoing::{LeftRows, OutgoingSession, Table, isolate},
-    pool::{Question, TransactionLimits, count},
+    pool::{Question, TransactionLimits},
 };
 use crate::wire::Trace;
 
@@ -22,9 +21,6 @@ const NAMES: &str = include_str!("../../sql/outbox_retry_names.sql");
 const RETRY: &str = include_str!("../../sql/outbox_retry_events.sql");
 const RETRY_DONE: &str = include_str!("../../sql/outbox_retry_done.sql");
 const REGROUP: &str = include_str!("../../sql/outbox_retry_regroup.sql");
-
-/// Rows of each table that are looked at: a tenth of a second.
-const LOOKED_AT: i64 = 100_000;
 
 /// What need not be read of the outbox.
 #[derive(Clone, Debug, Default)]
@@ -95,21 +91,6 @@ pub(crate) struct Claim {
     pub(crate) is_full: bool,
 }
 
-/// Events or notices that are refused for the same reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedReason {
-    /// Otherwise notices.
-    pub(crate) is_event: bool,
-    /// The event, or the timeout; none where the row has none.
-    pub(crate) name: Option<String>,
-    pub(crate) reason: String,
-    /// Whether they are tried again and again.
-    pub(crate) is_tried: bool,
-    pub(crate) number: u64,
-    /// When the first of them was refused.
-    pub(crate) since: Option<Timestamp>,
-}
-
 impl Store {
     /// Whether the tables of the outbox have the columns they should, and may be changed; changes nothing.
     ///
@@ -125,24 +106,6 @@ impl Store {
             .await?;
         self.explain("outbox_retry_done", RETRY_DONE, &[&keys]).await?;
         self.explain("outbox_retry_regroup", REGROUP, &[&texts, &texts, &texts]).await
-    }
-
-    /// The most frequent reasons among the last 100,000 rows of each table, most frequent first.
-    pub(crate) async fn refused_by_reason(
-        &self,
-        most: i64,
-    ) -> Result<Vec<RefusedReason>, StoreError> {
-        const SQL: &str = include_str!("../../sql/refused_by_reason.sql");
-        let rows = self.rows("refused_by_reason", SQL, &[&LOOKED_AT, &most]).await?;
-        let reason = |row: &Row| RefusedReason {
-            is_event: row.get("is_event"),
-            name: row.get("name"),
-            reason: row.get("reason"),
-            is_tried: row.get("is_tried"),
-            number: count(row, "number"),
-            since: row.get::<_, DatabaseTime>("first").timestamp(),
-        };
-        Ok(rows.iter().map(reason).collect())
     }
 }
 

@@ -1,9 +1,9 @@
-//! Pages that only show: one order, what comes due, what is to be published, the broker, doctor, settings, actions. All have one
-//! form: a line that answers, and sections with a table or a text.
+//! Pages that only show: one order, what comes due, health. All have one form: a line that answers, and sections with a chart
+//! or a table.
 
-mod database;
-mod machine;
+mod health;
 mod order;
+mod soon;
 
 use std::sync::Arc;
 
@@ -16,28 +16,19 @@ use super::{
     page::{Entry, Frame, html},
     server::Ui,
 };
-use crate::diagnostic::Severity;
 
 /// In the navigation.
-pub(super) const PAGES: [Entry; 7] = [
+pub(super) const PAGES: [Entry; 3] = [
     Entry { path: "/order", name: "One order" },
     Entry { path: "/soon", name: "Due soon" },
-    Entry { path: "/outgoing", name: "Outbox" },
-    Entry { path: "/drift", name: "Topology" },
-    Entry { path: "/doctor", name: "Doctor" },
-    Entry { path: "/actions", name: "Actions" },
-    Entry { path: "/settings", name: "Settings" },
+    Entry { path: "/health", name: "Health" },
 ];
 
 pub(super) fn routes() -> Router<Arc<Ui>> {
     Router::new()
         .route("/order", get(order::show))
-        .route("/soon", get(database::soon))
-        .route("/outgoing", get(database::outgoing))
-        .route("/actions", get(database::actions))
-        .route("/drift", get(machine::drift))
-        .route("/doctor", get(machine::doctor))
-        .route("/settings", get(machine::settings))
+        .route("/soon", get(soon::show))
+        .route("/health", get(health::show))
 }
 
 #[derive(Template)]
@@ -59,14 +50,13 @@ struct Said {
     next: Option<String>,
 }
 
-/// A heading with a chart, a table or a text.
+/// A heading with a chart or a table.
 #[derive(Default)]
 struct Section {
     title: &'static str,
     note: String,
     head: &'static [&'static str],
     rows: Vec<Row>,
-    text: String,
     chart: Option<Chart>,
 }
 
@@ -91,15 +81,6 @@ impl Section {
     fn failed(title: &'static str, why: String) -> Self {
         let row = Row { tone: BAD, cells: vec![why] };
         Self { title, head: &["cannot be read"], rows: vec![row], ..Self::default() }
-    }
-}
-
-const fn tone(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Ok => OK,
-        Severity::Note => "",
-        Severity::Warning => LOOK,
-        Severity::Error => BAD,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/`: whether orders are closed on time, and if not why; what waits where, and what comes.
+//! `/`: whether orders are closed on time, and if not why; what waits where.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -20,7 +20,6 @@ use super::{
     page::{Frame, html},
     pipeline::{self, Stage},
     server::Ui,
-    trend::Trend,
 };
 use crate::{
     graph::Count,
@@ -50,7 +49,6 @@ struct Board {
     stages: Vec<Stage>,
     /// How old the counts of the broker are at the most, in seconds.
     counts_age_s: u64,
-    trend: Option<Arc<Trend>>,
     reasons: Vec<(String, String)>,
     /// What could not be asked, and why.
     unknown: Vec<(&'static str, String)>,
@@ -122,10 +120,10 @@ fn events(ui: Arc<Ui>, session: Session) -> impl Stream<Item = Result<Event, Inf
 
 impl Board {
     async fn now(ui: &Ui) -> Self {
-        Self::of(ui.topology(), &*ui.moments().now().await, ui.trends().now())
+        Self::of(ui.topology(), &*ui.moments().now().await)
     }
 
-    fn of(topology: &Topology, moment: &Moment, trend: Option<Arc<Trend>>) -> Self {
+    fn of(topology: &Topology, moment: &Moment) -> Self {
         let (reading, state) = (&moment.reading, &moment.state);
         let (word, tone) = match state.word {
             Word::Ok => ("OK", Tone::Ok),
@@ -154,7 +152,6 @@ impl Board {
             facts,
             stages: pipeline::stages(topology, moment),
             counts_age_s: reading.counts_age_s,
-            trend,
             reasons: reasons.iter().map(|(why, count)| (why.clone(), number(*count))).collect(),
             unknown,
         }

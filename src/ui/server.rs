@@ -32,7 +32,6 @@ use super::{
     page::{self, refused},
     parked::{self, jobs::Jobs, leaving, lot::Lot},
     pauses,
-    trend::Trends,
 };
 use crate::{
     config::Settings, listen::accept, oncall::services::Services, shutdown::Stop,
@@ -53,7 +52,6 @@ pub(crate) struct Ui {
     access: Access,
     operator: String,
     moments: Moments,
-    trends: Arc<Trends>,
     lot: Arc<Lot>,
     jobs: Jobs,
 }
@@ -68,18 +66,8 @@ impl Ui {
     ) -> Self {
         let moments = Moments::new(&settings, Arc::clone(&services));
         let lot = Lot::new(Arc::clone(&services));
-        let trends = Trends::new(Arc::clone(&services));
         let jobs = Jobs::new(Arc::clone(&services), Arc::clone(&lot));
-        Self {
-            settings,
-            services,
-            access: Access::new(entry),
-            operator,
-            moments,
-            trends,
-            lot,
-            jobs,
-        }
+        Self { settings, services, access: Access::new(entry), operator, moments, lot, jobs }
     }
 
     pub(super) const fn settings(&self) -> &Settings {
@@ -100,10 +88,6 @@ impl Ui {
 
     pub(super) const fn moments(&self) -> &Moments {
         &self.moments
-    }
-
-    pub(super) const fn trends(&self) -> &Arc<Trends> {
-        &self.trends
     }
 
     pub(super) const fn lot(&self) -> &Arc<Lot> {

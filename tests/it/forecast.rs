@@ -72,28 +72,40 @@ async fn the_last_hour_by_path_and_minute() {
     assert_eq!(hour.rate, ClosingRate { per_s: 700.0, measured: true });
 }
 
-/// However many orders and closures there are.
+/// However many orders, closures and actions there are.
 #[apply(world_test)]
-async fn both_are_read_by_their_indexes() {
+async fn all_is_read_by_its_index() {
     let world = World::new().await;
     world
         .sql(
             "INSERT INTO orders (id, due_at) SELECT 'o-' || n, now() + n * interval '1 s' FROM generate_series(1, 5000) n;
              INSERT INTO closures (order_id, effect, path, due_at, closed_at)
-             SELECT 'c-' || n, 'close', 'message', now(), now() - (200000 - n) * interval '1 s' FROM generate_series(1, 200000) n",
+             SELECT 'c-' || n, 'close', 'message', now(), now() - (200000 - n) * interval '1 s' FROM generate_series(1, 200000) n;
+             INSERT INTO actions (via, action, what, orders) SELECT 'cli', 'test', 'test', ARRAY['o-' || n, 'p-' || n] FROM generate_series(1, 5000) n",
         )
         .await;
     let client = world.store.client().await.unwrap();
-    client.batch_execute("VACUUM ANALYZE orders, closures").await.unwrap();
-    let around = include_str!("../../sql/due_soon.sql")
-        .replace("{sql}", include_str!("../../sql/overdue_ids.sql"));
+    client.batch_execute("VACUUM ANALYZE orders, closures, actions").await.unwrap();
+    let around = |sql: &str| sql.replace("{sql}", include_str!("../../sql/overdue_ids.sql"));
+    let due = "Index Only Scan using orders_unpaid_due";
     for (sql, parameters, index) in [
         (
-            around.as_str(),
+            around(include_str!("../../sql/due_soon.sql")),
             "(1000000, -21600000, '-infinity', '')",
-            "Index Only Scan using orders_unpaid_due",
+            due,
         ),
-        (include_str!("../../sql/last_hour.sql"), "", "closures_by_time"),
+        (
+            around(include_str!("../../sql/status_due.sql")),
+            "(1000000, -3600000, '-infinity', '')",
+            due,
+        ),
+        (
+            include_str!("../../sql/last_hour.sql").into(),
+            "",
+            "closures_by_time",
+        ),
+        (include_str!("../../sql/order_closures.sql").into(), "('{c-7}', 20)", "closures_pkey"),
+        (include_str!("../../sql/actions_of_order.sql").into(), "('{o-7}', 20)", "actions_orders"),
     ] {
         client.batch_execute(&format!("PREPARE asked AS {sql}")).await.unwrap();
         let rows = client.query(&format!("EXPLAIN EXECUTE asked{parameters}"), &[]).await.unwrap();

@@ -96,7 +96,7 @@ def pages(visit, page):
     page.goto(visit.base + "/pauses")
     page.wait_for_selector("form.card")
     yield "pauses"
-    for path in ("order?id=late-0", "soon", "outgoing", "drift", "doctor", "actions", "settings"):
+    for path in ("order?id=late-0", "soon", "health"):
         page.goto(visit.base + "/" + path)
         page.wait_for_selector("section.card")
         yield path.split("?")[0]

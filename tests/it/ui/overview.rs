@@ -31,7 +31,6 @@ async fn it_says_whether_orders_are_closed_and_what_waits_where() {
         "blocked: no worker",
         "none runs",
         "orders.parked",
-        "Due in the next hours",
     ] {
         assert!(page.contains(said), "no {said} in\n{page}");
     }

@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 
 use crate::{
     parked::furnished,
-    support::{World, ids, text, ui::Visitor, until},
+    support::{World, text, ui::Visitor, until},
 };
 
 /// Looks until the parking lot was read.
@@ -193,71 +193,6 @@ async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     assert!(page.contains("7 messages dropped"), "{page}");
     crate::parked::all_back(&world, 1).await;
     assert_eq!(wire.take(crate::parked::LOT).await.unwrap().body, b"second");
-}
-
-/// Nobody can tell them apart, and each is one.
-#[apply(world_test)]
-async fn of_equal_messages_as_many_leave_as_the_question_has_shown() {
-    let world = World::new().await;
-    let twins = vec!["twin".to_owned(); 4];
-    world.wire().await.publish_all("orders.park", "30m.unpaid", &twins).await;
-    crate::parked::all_back(&world, 4).await;
-    let ui = world.ui().await;
-    let visitor = ui.visitor().await;
-    let page = listed(&visitor, "/parked").await;
-    let ids = values(&page, "message");
-    assert_eq!(ids, [ids[0]; 4], "{page}");
-    let send = async |fields: &[(&str, &str)], shown: &str, left: u32| {
-        let asked = visitor.form("/parked/ask", fields).send().await.unwrap().text().await.unwrap();
-        assert!(asked.contains(&format!("Drop {shown}?")), "{asked}");
-        let named = values(&asked, "message").into_iter().map(|id| ("message", id));
-        let seen = [("seen", values(&asked, "seen")[0]), ("because", "a test"), fields[0]];
-        let fields: Vec<_> = seen.into_iter().chain(named).collect();
-        visitor.form("/parked/do", &fields).send().await.unwrap();
-        let page = done(&visitor).await;
-        assert!(page.contains(&format!("{shown} dropped</pre>")), "{page}");
-        crate::parked::all_back(&world, left).await;
-    };
-    send(&[("do", "drop-selected"), ("message", ids[0])], "1 message", 3).await;
-    send(&[("do", "drop-all")], "3 messages", 0).await;
-}
-
-/// Nobody can say what somebody else holds; here that is none of those asked for.
-#[apply(world_test)]
-async fn what_is_selected_is_all_of_it_whoever_else_reads() {
-    let world = furnished().await;
-    let _reader = crate::parked::holding_one(&world).await;
-    let ui = world.ui().await;
-    let visitor = ui.visitor().await;
-    let page = listed(&visitor, "/parked").await;
-    let fields =
-        [("do", "drop-selected"), ("message", id_of(&page, "early-0")), ("because", "a test")];
-    visitor.form("/parked/do", &fields).send().await.unwrap();
-    let page = done(&visitor).await;
-    assert!(page.contains("1 message dropped</pre>"), "{page}");
-    crate::parked::all_back(&world, 5).await;
-    // It has gone, or is what is held.
-    visitor.form("/parked/do", &fields).send().await.unwrap();
-    let held = "0 messages dropped\nmessages that somebody else holds were not looked at";
-    let look = async || visitor.page("/parked").await.1;
-    until("the end", look, |page| page.contains(held)).await;
-}
-
-/// More than are kept to be shown.
-#[apply(world_test)]
-async fn what_was_not_read_is_not_asked_about() {
-    let world = World::new().await;
-    let bodies = ids("o", 20_050);
-    world.wire().await.publish_all("orders.park", "30m.unpaid", &bodies).await;
-    let ui = world.ui().await;
-    let visitor = ui.visitor().await;
-    let page = listed(&visitor, "/parked").await;
-    assert!(page.contains("that were read; more lie there"), "{page}");
-    let asked = visitor.form("/parked/ask", &[("do", "drop-all")]).send().await.unwrap();
-    let asked = asked.text().await.unwrap();
-    for said in ["Drop 20,000 messages?", "More lie there than were read: they stay"] {
-        assert!(asked.contains(said), "no {said} in\n{asked}");
-    }
 }
 
 /// What a reading holds is missing there.

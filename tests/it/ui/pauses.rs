@@ -65,26 +65,3 @@ async fn what_is_missing_is_said_and_changes_nothing() {
     assert!(done.text().await.unwrap().contains("did you mean `unpaid`"));
     assert_eq!(world.number("SELECT count(*) FROM pauses").await, 0);
 }
-
-/// The browser hears of it before it gives up.
-#[apply(world_test)]
-async fn who_still_closes_orders_is_named_and_the_pause_holds() {
-    let world = World::new().await;
-    let mut client = world.store.client().await.unwrap();
-    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
-    let closing = client.transaction().await.unwrap();
-    closing.batch_execute("SELECT refuse_paused('orders', 'unpaid', 'close', 1)").await.unwrap();
-    let ui = world.ui().await;
-    let visitor = ui.visitor().await;
-    let pause = [("timeout", "unpaid"), ("lasts", "1h"), ("why", "a test"), ("do", "pause")];
-    let answer = visitor.form("/pauses/do", &pause).send().await.unwrap();
-    assert_eq!(answer.status(), StatusCode::BAD_GATEWAY);
-    let page = answer.text().await.unwrap();
-    let ends = format!("pg_terminate_backend({pid})");
-    let now = "unpaid is paused for whoever begins to close orders now";
-    for said in ["Not finished", now, "it may rightly take 40 s", &ends] {
-        assert!(page.contains(said), "no {said} in\n{page}");
-    }
-    assert!(visitor.page("/pauses").await.1.contains("is paused: no worker closes its orders"));
-    assert_eq!(world.number("SELECT count(*) FROM actions WHERE action = 'pause'").await, 1);
-}
