@@ -80,25 +80,3 @@ async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
     );
     assert_eq!((run.code, run.stderr.contains("not recorded")), (Some(0), false), "{run}");
 }
-
-/// Whoever may drop and not record it.
-#[apply(world_test)]
-async fn the_right_that_a_record_lacks_is_named() {
-    let world = World::new().await;
-    world.wire().await.publish_all("orders.park", "1s.unpaid", &ids("o", 1)).await;
-    until("parked", async || ready(&world).await, |n| *n == 1).await;
-    let url = world.database_user().await;
-    let schema = &world.schema;
-    let rights = format!(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema};
-         REVOKE INSERT ON actions FROM {schema}"
-    );
-    world.sql(&rights).await;
-    let drop = ["parked", "drop", "--all", "--yes", "--because", "test"];
-    let run = world.overdue_with(&drop, &[("OVERDUE_DATABASE__URL", &url)]);
-    assert_eq!((run.code, ready(&world).await), (Some(0), 0), "{run}");
-    assert!(run.stderr.contains("permission denied for table actions"), "{run}");
-    assert!(run.stderr.contains("`overdue permissions --database` prints the grants"), "{run}");
-    assert_eq!(actions(&world).await, [""; 0]);
-    assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 1);
-}

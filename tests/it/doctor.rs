@@ -9,10 +9,6 @@ use overdue::{
         doctor::{HeldBy, Holder, Session, database::judge_pooler, horizon::judge_horizon},
     },
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
-    net::{TcpListener, TcpStream},
-};
 
 use crate::support::{Run, World, process::finish};
 use crate::verify::{applied, empty};
@@ -104,18 +100,6 @@ async fn neither_broker_nor_database_nor_topology() {
     for reason in ["the management API at", "cannot read the topology file"] {
         assert_eq!(run.stdout.matches(reason).count(), 1, "{reason} is said once: {run}");
     }
-}
-
-#[apply(world_test)]
-async fn urls_that_are_none() {
-    let world = empty().await;
-    let mut command = world.command(&["doctor", "-o", "json"]);
-    command.env("OVERDUE_BROKER__URL", "mq").env("OVERDUE_DATABASE__URL", "db://");
-    let run = finish(command, None);
-    assert_eq!(run.code, Some(2), "{run}");
-    let checks = checks(&run);
-    assert_eq!(checks["Broker reachable"].0, "error");
-    assert_eq!(checks["Database reachable"].0, "error");
 }
 
 #[apply(world_test)]
@@ -222,37 +206,6 @@ async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
 }
 
 #[apply(world_test)]
-async fn parked_messages_are_counted() {
-    let world = prepared().await;
-    world.publish_to("orders.in", "7m.unpaid", 3).await;
-    let look =
-        async || checks(&world.overdue(&["doctor", "-o", "json"]))["Topology parked"].clone();
-    let all = |(_, finding): &(String, String)| {
-        finding.starts_with("3 messages are parked in orders.parked")
-    };
-    let (severity, _) = crate::support::until("all that is parked", look, all).await;
-    assert_eq!(severity, "warning");
-}
-
-/// Both users are named, and what `overdue verify` sees is not passed over.
-#[apply(world_test)]
-async fn a_policy_on_a_level_and_who_looks() {
-    let world = prepared().await;
-    let limit = serde_json::json!({ "max-length": 10 });
-    world.policy("policies", "short", r"^orders\.delay", limit).await;
-    let look = async || world.overdue(&["doctor", "-o", "json"]);
-    let run = crate::support::until("the policy applies", look, |run| run.code == Some(2)).await;
-    let found = checks(&run);
-    assert_eq!(found["Topology verify"].0, "error", "{run}");
-    let (_, finding) = found.iter().find(|(name, _)| name.contains("policy")).unwrap();
-    assert!(finding.1.starts_with("policy short: "), "{run}");
-    let (_, login) = &found["Database login"];
-    let user: String = world.rows("SELECT current_user::text").await[0].get(0);
-    assert!(login.starts_with(&format!("user {user} logs in")), "{login}");
-    world.delete("policies", "short").await;
-}
-
-#[apply(world_test)]
 async fn what_keeps_overdue_orders_from_being_closed() {
     let world = prepared().await;
     world.orders("o", 3, -5_000).await;
@@ -268,43 +221,6 @@ async fn what_keeps_overdue_orders_from_being_closed() {
     world.sql("ALTER TABLE orders ADD CHECK (status <> 'closed')").await;
     let (severity, finding) = closing();
     assert!(severity == "error" && finding.contains("order o-2 cannot be closed: "), "{finding}");
-}
-
-/// A broker, but a connection ends when the doctor publishes something.
-async fn ends_at_a_publish(world: &World) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let broker = world.services.broker_socket();
-    tokio::spawn(async move {
-        loop {
-            let (mut asks, mut hears) = listener.accept().await.unwrap().0.into_split();
-            let (mut answers, mut broker) = TcpStream::connect(&broker).await.unwrap().into_split();
-            tokio::spawn(async move {
-                let (mut asked, mut sent) = (Vec::new(), 0);
-                let asking = async {
-                    while asks.read_buf(&mut asked).await.is_ok_and(|read| read > 0) {
-                        if asked.windows(7).any(|part| part == b"nowhere") {
-                            break;
-                        }
-                        broker.write_all(&asked[sent..]).await.unwrap();
-                        sent = asked.len();
-                    }
-                };
-                tokio::select! { () = asking => {} _ = copy(&mut answers, &mut hears) => {} }
-            });
-        }
-    });
-    world.services.broker_url(&world.vhost, Some(port))
-}
-
-#[apply(world_test)]
-async fn a_connection_that_ends_is_no_answer() {
-    let world = empty().await;
-    let url = ends_at_a_publish(&world).await;
-    let run = world.overdue_with(&["doctor", "-o", "json"], &[("OVERDUE_BROKER__URL", &url)]);
-    let (severity, finding) = &checks(&run)["Broker publishing"];
-    assert_eq!(severity, "error", "{run}");
-    assert!(finding.starts_with("a publish gets no answer: "), "{finding}");
 }
 
 /// What a person copies is run as it is.

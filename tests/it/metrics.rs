@@ -142,20 +142,6 @@ async fn each_attempt_at_a_queue_that_refuses_is_counted() {
 }
 
 #[apply(world_test)]
-async fn without_a_session_no_queue_is_consumed() {
-    let world = World::new().await;
-    let proxy = Proxy::to(&world.services.broker_socket()).await;
-    let url = world.services.broker_url(&world.vhost, Some(proxy.port()));
-    let (_process, address) =
-        world.listening(|command| _ = command.env("OVERDUE_BROKER__URL", url)).await;
-    until_metric(address, "overdue_consumed_queues", &[], 1.0).await;
-    proxy.refuse();
-    until_metric(address, "overdue_consumed_queues", &[], 0.0).await;
-    proxy.pass();
-    until_metric(address, "overdue_consumed_queues", &[], 1.0).await;
-}
-
-#[apply(world_test)]
 async fn a_management_api_that_fails_is_logged_when_that_begins_and_when_it_is_over() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.management_socket()).await;

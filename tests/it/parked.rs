@@ -7,13 +7,12 @@ use std::{
 
 use lapin::{
     BasicProperties,
-    options::{BasicConsumeOptions, BasicQosOptions},
-    types::{AMQPValue, FieldArray, FieldTable},
+    types::{AMQPValue, FieldTable},
 };
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::support::{Run, World, ids, messages::Wire, text, until, wait::awaited};
+use crate::support::{Run, World, ids, text, until, wait::awaited};
 
 pub(super) const LOT: &str = "orders.parked";
 pub(super) const UNKNOWN: &str = "the database does not know this order; given up after 3 retries";
@@ -70,18 +69,6 @@ pub(super) async fn ready(world: &World) -> u32 {
 pub(super) async fn all_back(world: &World, count: u32) {
     let wire = world.wire().await;
     until("all are back", async || wire.ready(LOT).await, |n| *n == count).await;
-}
-
-/// Somebody who has the first message in hand, and gives it back at the end.
-pub(super) async fn holding_one(world: &World) -> (Wire, lapin::Consumer) {
-    let wire = world.wire().await;
-    let before = wire.ready(LOT).await;
-    wire.channel.basic_qos(1, BasicQosOptions::default()).await.unwrap();
-    let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
-    let consumer = wire.channel.basic_consume(LOT.into(), "".into(), options, none);
-    let consumer = consumer.await.unwrap();
-    all_back(world, before - 1).await;
-    (wire, consumer)
 }
 
 pub(super) fn shown(world: &World, run: &Run) -> String {
@@ -216,60 +203,6 @@ async fn a_list_needs_no_database_and_a_replay_does() {
     let run = world.overdue_with(&["parked", "replay", "--yes"], &nobody);
     assert_eq!(run.code, Some(69), "{run}");
     all_back(&world, 7).await;
-}
-
-#[apply(world_test)]
-async fn ten_thousand_messages_with_garbage_headers() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let mut nested = AMQPValue::LongInt(1);
-    for _ in 0..10 {
-        let mut table = FieldTable::default();
-        table.insert("x".into(), nested);
-        nested = AMQPValue::FieldTable(table);
-    }
-    let garbage = [
-        AMQPValue::Void,
-        AMQPValue::Timestamp(u64::MAX),
-        text("\u{1b}[2J\u{202e}\n"),
-        AMQPValue::FieldArray(FieldArray::from(vec![nested.clone()])),
-        nested,
-    ];
-    let names = ["x-death", "x-park-reason", "x-park-timeout", "x-parked-at", "x-attempt"];
-    let mut confirms = Vec::new();
-    for n in 0..10_000_usize {
-        let mut headers = FieldTable::default();
-        for (k, name) in names.iter().enumerate() {
-            headers.insert((*name).into(), garbage[(n + k * (1 + n % 3)) % garbage.len()].clone());
-        }
-        let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
-        let options = lapin::options::BasicPublishOptions::default();
-        let body = format!("o-{n}");
-        let publishing = wire.channel.basic_publish(
-            "orders.park".into(),
-            "\u{7}.unpaid".into(),
-            options,
-            body.as_bytes(),
-            properties,
-        );
-        confirms.push(publishing.await.unwrap());
-    }
-    for confirm in confirms {
-        confirm.await.unwrap();
-    }
-    let run = world.overdue(&["parked", "list", "--limit", "0", "-o", "json"]);
-    let json = run.json();
-    let messages = json["messages"].as_array().unwrap();
-    let found: BTreeSet<&str> = messages.iter().map(|it| it["order"].as_str().unwrap()).collect();
-    assert_eq!((messages.len(), found.len()), (10_000, 10_000));
-    all_back(&world, 10_000).await;
-    let run = world.overdue(&["parked", "list"]);
-    assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains('\u{202e}'), "{run}");
-    all_back(&world, 10_000).await;
-    let run = world.overdue(&["parked", "drop", "--all", "--because", "garbage", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 10_000);
-    all_back(&world, 0).await;
 }
 
 /// The rights that docs/parked.md names are enough for everything, and one less is not.

@@ -7,7 +7,7 @@ use lapin::{
 
 use crate::support::{World, ids, messages::Parked, until};
 
-use super::parked::{LOT, UNKNOWN, all_back, furnished, holding_one, ready, shown};
+use super::parked::{LOT, UNKNOWN, all_back, furnished, ready, shown};
 
 const HELD: &str = "messages that somebody else holds were not looked at: somebody else reads";
 
@@ -151,42 +151,6 @@ async fn two_at_once_and_the_second_says_so() {
     assert_eq!(worker.stop().await.closed, 20);
 }
 
-/// Two processes begin on the same messages: one takes them out, the other one says so and does nothing.
-#[apply(world_test)]
-async fn two_replays_of_the_same_messages_publish_each_once() {
-    const MESSAGES: usize = 2_000;
-    let world = World::new().await;
-    let orders = world.orders("o", MESSAGES, -1_000).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.park", "30m.unpaid", &orders).await;
-    let due = wire.listen("orders.dlx", "#").await;
-    // A quarter of a minute: each begins while the other one works.
-    let replay = || world.spawn(world.command(&["parked", "replay", "--yes", "--rate", "130"]));
-    let mut ended = Vec::new();
-    for mut process in [replay(), replay()] {
-        ended.push((process.ended().await.code(), process.log()));
-    }
-    ended.sort();
-    assert_eq!((ended[0].0, ended[1].0), (Some(0), Some(1)), "{ended:?}");
-    let said = "another `overdue parked replay` or `drop` is taking messages out of orders.parked; nothing was done";
-    assert!(ended[1].1.contains(said), "{}", ended[1].1);
-    world.until_empty(LOT).await;
-    let mut sent: Vec<String> =
-        wire.take_many(&due, MESSAGES).await.iter().map(Parked::text).collect();
-    sent.sort();
-    let mut expected = orders;
-    expected.sort();
-    assert_eq!(sent, expected);
-    assert_eq!(wire.ready(&due).await, 0);
-    let worker = world.worker();
-    world.until_closed(MESSAGES).await;
-    world.assert_invariants().await;
-    assert_eq!(worker.stop().await.parked, 0);
-    // Whoever comes afterwards finds nothing, and says so.
-    let run = world.overdue(&["parked", "replay", "--yes"]);
-    assert_eq!((run.code, ready(&world).await), (Some(0), 0), "{run}");
-}
-
 /// Whoever only reads holds no lock, e.g. a list.
 #[apply(world_test)]
 async fn what_somebody_else_holds_is_missed_and_that_is_said() {
@@ -222,30 +186,6 @@ async fn what_somebody_else_holds_is_missed_and_that_is_said() {
     let run = world.overdue(&drop_all);
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 1_500);
-}
-
-/// E.g. what rings when something is parked, and acks nothing.
-#[apply(world_test)]
-async fn beside_somebody_who_gives_nothing_back_the_rest_is_shown_and_taken_out() {
-    let world = furnished().await;
-    let _reader = holding_one(&world).await;
-    let replay = ["parked", "replay", "--yes"];
-    let drop_all = ["parked", "drop", "--all", "--because", "a test", "--yes"];
-    for (command, shown) in [(&replay[..2], "6  messages"), (&drop_all[..5], "6  would be dropped")]
-    {
-        // Nobody is there who could be asked.
-        let run = world.overdue(command);
-        assert!(run.code == Some(64) && run.stdout.contains(shown), "{run}");
-        assert!(run.stderr.contains(HELD), "{run}");
-        all_back(&world, 6).await;
-    }
-    let run = world.overdue(&replay);
-    assert!(run.code == Some(0) && run.stderr.contains(HELD), "{run}");
-    all_back(&world, 3).await;
-    let run = world.overdue(&drop_all);
-    assert!(run.code == Some(0) && run.stderr.contains(HELD), "{run}");
-    assert!(run.stdout.contains("3 messages dropped"), "{run}");
-    all_back(&world, 0).await;
 }
 
 /// However many are parked while somebody thinks about the answer, and also where some are equal.
@@ -352,31 +292,6 @@ async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
         run.stdout.contains("its effect fails: SQLSTATE P0001: db error: ERROR: not this one"),
         "{run}"
     );
-}
-
-/// Before the first message something fails: that is the answer, and no count of none.
-#[apply(world_test)]
-async fn a_replay_or_drop_that_may_not_begin_says_only_why() {
-    let world = furnished().await;
-    let database = world.database_user().await;
-    let grant = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {0} TO {0}", world.schema);
-    world.sql(&grant).await;
-    let reader = world.user("management").await;
-    world.permit(&reader, [r"^orders\.parked\.lock$", ".*", "^$"]).await;
-    let [broker, management] = world.urls_of(Some(&reader));
-    let as_reader =
-        [("OVERDUE_BROKER__URL", &broker), ("OVERDUE_BROKER__MANAGEMENT_URL", &management)];
-    let as_user = [("OVERDUE_DATABASE__URL", &database)];
-    let drop = ["parked", "drop", "--all", "--because", "test data", "--yes"];
-    for command in [&["parked", "replay", "--yes"][..], &drop] {
-        for environment in [&as_reader[..], &as_user] {
-            let environment: Vec<(&str, &str)> =
-                environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            let run = world.overdue_with(command, &environment);
-            assert_eq!((run.code, run.stdout.as_str()), (Some(77), ""), "{run}");
-            all_back(&world, 7).await;
-        }
-    }
 }
 
 /// The broker would confirm it, and park it at once; or somebody who listens there would have it.

@@ -318,33 +318,6 @@ async fn an_order_that_fails_is_parked_at_a_rate_as_well() {
     worker.stop().await;
 }
 
-/// The rate splits the page. Before its second half, of which an order fails, is known to be at fault, another pause begins.
-#[apply(world_test)]
-async fn what_was_closed_before_a_pause_is_counted() {
-    let world = World::new().await;
-    let mut client = world.store.client().await.unwrap();
-    world.orders("o", 40, -3_600_000).await;
-    let stalled = world.stall(&mut client, "o-39").await;
-    world
-        .sql(
-            "UPDATE orders SET due_at = due_at + interval '1 s' WHERE id = 'o-39';
-             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
-             CREATE TRIGGER with_an_error AFTER UPDATE ON orders FOR EACH ROW WHEN (NEW.id = 'o-39' AND NEW.status = 'closed')
-             EXECUTE FUNCTION refuse()",
-        )
-        .await;
-    pause(&world);
-    let run = world.overdue(&["resume", "unpaid", "--rate", "20"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let worker = world.patient_worker(sweeping());
-    world.until_stalled().await;
-    world.sql("INSERT INTO pauses (topology, timeout, effect, why, ends_at) VALUES ('other', 'unpaid', 'close', 'a test', 'infinity')").await;
-    stalled.commit().await.unwrap();
-    worker.until("the first half is counted", |counts| counts.swept >= 20).await;
-    assert_eq!(world.closed().await, 20);
-    worker.stop().await;
-}
-
 /// Whoever looks at no page of a worker and has no alert: its sweep looks itself.
 #[apply(world_test)]
 async fn a_worker_that_nobody_asks_sees_that_a_pause_has_ended() {

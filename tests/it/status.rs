@@ -132,33 +132,6 @@ async fn it_is_watched_until_ctrl_c() {
     }
 }
 
-/// What comes due is read from the index of the sweep alone, however many orders there are.
-#[apply(world_test)]
-async fn what_comes_due_is_read_from_the_index() {
-    let world = World::new().await;
-    world
-        .sql(
-            "INSERT INTO orders (id, due_at) SELECT 'o-' || n, now() + n * interval '1 second' FROM generate_series(1, 20000) n; \
-             INSERT INTO orders (id, status, due_at, ship_by) SELECT 'p-' || n, 'paid', now(), now() FROM generate_series(1, 20000) n",
-        )
-        .await;
-    // In a transaction of its own, as it asks for.
-    world.store.client().await.unwrap().batch_execute("VACUUM ANALYZE orders").await.unwrap();
-    let json = status(&world);
-    let minutes = database(&json)["due"]["known"]["minutes"].as_array().unwrap();
-    let coming: u64 = minutes.iter().map(|it| it.as_u64().unwrap()).sum();
-    assert!((3_500..=3_600).contains(&coming), "{coming}");
-    let plan = world
-        .rows(
-            "EXPLAIN SELECT count(*) FROM (SELECT id AS order_id, due_at FROM orders \
-             WHERE status = 'unpaid' AND due_at <= now() - (-3600000)::bigint * interval '1 millisecond' \
-             AND (due_at, id) > ('-infinity', '') ORDER BY due_at, id LIMIT 1000000) AS due",
-        )
-        .await;
-    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-    assert!(plan.join("\n").contains("Index Only Scan using orders_unpaid_due"), "{plan:?}");
-}
-
 /// What it says of orders that are overdue, as `word: reason`.
 fn said(world: &World) -> String {
     said_as(world, &world.services.database_url(None))

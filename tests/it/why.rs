@@ -187,30 +187,3 @@ async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
     assert!(run.stdout.starts_with("nobody can say how o-0 is: cannot be tried"), "{run}");
     assert!(run.stdout.contains("do: overdue doctor"), "{run}");
 }
-
-/// However many there are: the primary key, and the index of the orders.
-#[apply(world_test)]
-async fn closures_and_actions_of_an_order_are_found_by_index() {
-    let world = World::new().await;
-    world
-        .sql(
-            "INSERT INTO closures (order_id, effect, path, due_at) SELECT 'o-' || n, 'close', 'message', now() FROM generate_series(1, 5000) n;
-             INSERT INTO actions (via, action, what, orders) SELECT 'cli', 'test', 'test', ARRAY['o-' || n, 'p-' || n] FROM generate_series(1, 5000) n;
-             ANALYZE closures, actions",
-        )
-        .await;
-    let client = world.store.client().await.unwrap();
-    for (sql, index) in [
-        (include_str!("../../sql/order_closures.sql"), "closures_pkey"),
-        (include_str!("../../sql/actions_of_order.sql"), "actions_orders"),
-    ] {
-        client.batch_execute(&format!("PREPARE asked AS {sql}")).await.unwrap();
-        let rows = client.query("EXPLAIN EXECUTE asked ('{o-7}', 20)", &[]).await.unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        assert!(plan.iter().any(|line| line.contains(index)), "{plan:#?}");
-        client.batch_execute("DEALLOCATE asked").await.unwrap();
-    }
-    let run = world.overdue(&["explain", "--order", "o-7", "-o", "json"]);
-    assert!(said(&run.json()).ends_with("its row is gone since"), "{run}");
-    assert_eq!(run.json()["order"]["actions"]["known"][0]["action"], "test");
-}
