@@ -9,10 +9,19 @@ needs() {
     command -v "$1" >/dev/null || { echo "$1 is missing: cargo install --locked $1" >&2; exit 69; }
 }
 
-# CASES sequences of topologies, publishers, workers, crashes and late counts: tests/pure/life.rs.
+# CASES sequences of topologies, publishers, workers, crashes and late counts: tests/pure/life.rs. Then 2,000 cases of each other property.
 model() {
     docker/core_crate.sh
-    (cd "$core" && PROPTEST_CASES=${CASES:-20000} cargo test -q --release --test pure life:: -- --include-ignored)
+    (cd "$core" && PROPTEST_CASES=${CASES:-20000} cargo test -q --release --test pure life:: -- --include-ignored \
+        && PROPTEST_CASES=2000 cargo test -q --release --test pure -- --skip life::)
+}
+
+# What `make test` has a sample of: every order of the interleavings, every right taken away, queues that do not answer for minutes.
+services() {
+    local target=$PWD/target
+    docker/services.sh up all
+    eval "$(docker/services.sh env)"
+    CARGO_TARGET_DIR=$target cargo nextest run --run-ignored only -E 'binary(it) | binary(chaos) & not test(/^storm::/)'
 }
 
 # Each target for FUZZ_SECONDS, or RUNS inputs each, as before a release: RUNS=10000000.
@@ -30,7 +39,7 @@ fuzz() {
     done
 }
 
-parts=(model fuzz)
+parts=(model services fuzz)
 for part in ${PART:-${parts[*]}}; do
     [[ " ${parts[*]} " == *" $part "* ]] || { echo "there is no part $part: ${parts[*]}" >&2; exit 64; }
     echo "== $part"

@@ -4,11 +4,8 @@ use crate::{
     export::assert_exports_are_complete,
     permissions::{
         commands::{assert_a_worker_runs, assert_on_call_needs_all},
-        necessary::{assert_administrator_needs_all, assert_publisher_and_worker_need_all},
-        sufficient::{
-            assert_everyone_can_work, assert_strategies_can_change,
-            assert_the_administrator_can_work,
-        },
+        necessary::{Tried, assert_administrator_needs_all, assert_publisher_and_worker_need_all},
+        sufficient::{assert_everyone_can_work, assert_strategies_can_change},
         tight::{Closed, assert_tight},
     },
     support::{
@@ -20,15 +17,14 @@ use crate::{
 #[apply(world_test)]
 async fn everyone_can_work_with_the_rights_that_are_printed() {
     let Some(services) = Services::delayed() else { return };
-    assert_everyone_can_work(services.clone(), &dotted_delayed()).await;
-    assert_the_administrator_can_work(services, &dotted_delayed()).await;
+    assert_everyone_can_work(services, &dotted_delayed()).await;
 }
 
 #[apply(world_test)]
 async fn the_commands_work_with_the_rights_that_are_printed() {
     let Some(services) = Services::delayed() else { return };
     assert_a_worker_runs(services.clone(), &dotted_delayed()).await;
-    assert_on_call_needs_all(services, &dotted_delayed()).await;
+    assert_on_call_needs_all(services, &dotted_delayed(), Tried::Each).await;
 }
 
 #[apply(world_test)]
@@ -41,8 +37,8 @@ async fn the_administrators_rights_outlive_another_strategy() {
 #[apply(world_test)]
 async fn everyone_breaks_without_any_one_of_their_rights() {
     let Some(services) = Services::delayed() else { return };
-    assert_publisher_and_worker_need_all(services.clone(), &dotted_delayed()).await;
-    assert_administrator_needs_all(services, &dotted_delayed()).await;
+    assert_publisher_and_worker_need_all(services.clone(), &dotted_delayed(), Tried::Each).await;
+    assert_administrator_needs_all(services, &dotted_delayed(), Tried::Each).await;
 }
 
 #[apply(world_test)]

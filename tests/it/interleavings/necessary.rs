@@ -1,10 +1,9 @@
 //! What the locks are for: without one of them, an order of steps is found that breaks something.
 
 use super::{
-    ALL, Actor, CANCEL, CLOSE, CONTENDED, Explored, GUARD, PAY, Step, TAKEN, cancelling, closing,
-    commit, counting_world, edit, event, every_order, extension, floors, guarded, list, looking,
-    messages, one_order, paused, pausing, publishing_world, relay, relays, world,
-    world_with_floors,
+    ALL, Actor, CANCEL, CLOSE, CONTENDED, COUNTED, Explored, FLOORS, GUARD, PAY, PUBLISHED, Step,
+    TAKEN, cancelling, closing, commit, edit, event, every_order, extension, floors, guarded, list,
+    looking, messages, one_order, paused, pausing, relay, relays, world,
 };
 
 /// It is found out.
@@ -22,7 +21,7 @@ fn unlocked(sql: &str) -> String {
 
 #[apply(world_test)]
 async fn without_the_lock_an_order_is_closed_twice_or_early() {
-    let world = world().await;
+    let world = world("").await;
     let twice = closing(|| {
         vec![messages(&unlocked(CLOSE), &ALL, true), messages(&unlocked(CLOSE), &ALL, true)]
     });
@@ -43,7 +42,7 @@ fn anywhere(sql: &str) -> String {
 
 #[apply(world_test)]
 async fn without_its_place_an_order_gives_back_what_its_items_were() {
-    let world = world().await;
+    let world = world("").await;
     let free = closing(|| {
         vec![messages(&anywhere(CONTENDED), &ALL, true), edit("o-1", "unpaid", "reserved")]
     });
@@ -61,14 +60,14 @@ async fn a_payment_without_the_lock_pays_a_closed_order() {
         let payment = Actor { name: "payment", script: list([pay.begins(), commit()]) };
         vec![messages(CLOSE, &ALL, true), payment]
     });
-    let explored = every_order(&world().await, &case).await;
+    let explored = every_order(&world("").await, &case).await;
     breaks(&explored, "order o-1 cannot go from closed to paid");
 }
 
 #[apply(world_test)]
 async fn without_its_locks_a_pause_returns_too_early() {
     let returns = "nothing is closed from the moment at which pause returns";
-    let world = counting_world().await;
+    let world = world(COUNTED).await;
     let impatient = paused(|| {
         let operator = Actor { name: "operator", script: pausing(None) };
         vec![operator, guarded("messages", GUARD, Some("unpaid"))]
@@ -91,13 +90,13 @@ async fn without_its_locks_a_pause_returns_too_early() {
 async fn relays_that_do_not_lead_publish_an_event_again() {
     let case =
         relays(|| vec![relay("one", false, false), relay("other", false, false), event(false)]);
-    breaks(&every_order(&publishing_world().await, &case).await, "an event comes again only");
+    breaks(&every_order(&world(PUBLISHED).await, &case).await, "an event comes again only");
 }
 
 #[apply(world_test)]
 async fn a_relay_that_asks_for_no_writers_passes_over_an_event() {
     let case = floors(|| vec![looking(false), event(true), event(false)]);
-    breaks(&every_order(&world_with_floors().await, &case).await, "no event is passed over");
+    breaks(&every_order(&world(FLOORS).await, &case).await, "no event is passed over");
 }
 
 #[apply(world_test)]
@@ -113,5 +112,5 @@ async fn a_deadlock_is_found() {
         );
         vec![locks("one", a, b), locks("other", b, a)]
     });
-    breaks(&every_order(&world().await, &case).await, "deadlock detected");
+    breaks(&every_order(&world("").await, &case).await, "deadlock detected");
 }

@@ -1,12 +1,13 @@
 //! Sessions of one database that are stepped statement by statement, in every order that there is.
 //!
-//! An order is a list of choices: whose turn it is, of those that can go on. Who waits for a lock cannot: that is read in the
-//! server (`pg_blocking_pids`), however long it takes to get there. Each run follows the choices of the one before it up to the
-//! last that has another one left, so every order is run once.
+//! An order is a list of choices: whose turn it is, of those that can go on. A session that waits for a lock cannot: that is read in
+//! the server (`pg_blocking_pids`), however long it takes to get there. Each run follows the choices of the one before it up to the
+//! last that has another one left, so every order is run once. A sample chooses at random, with a seed.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use deadpool_postgres::{ClientWrapper, Object};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_postgres::{Error, Row, Statement, error::SqlState, types::ToSql};
 
@@ -216,11 +217,24 @@ pub(super) struct Explored {
     pub(super) violation: Option<String>,
 }
 
+/// Which orders are run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Orders {
+    Every,
+    /// As many, chosen at random with this seed; one may come twice.
+    Some(usize, u64),
+}
+
 /// Runs every order, up to the first that breaks something.
 pub(super) async fn every_order(world: &World, case: &Case) -> Explored {
+    explore(world, case, Orders::Every).await
+}
+
+/// Runs these orders, up to the first that breaks something.
+pub(super) async fn explore(world: &World, case: &Case, orders: Orders) -> Explored {
     let sessions = Sessions::open(world, case).await;
     let (mut path, mut explored) =
-        (Path::default(), Explored { orders: 0, waited: 0, violation: None });
+        (Path::of(orders), Explored { orders: 0, waited: 0, violation: None });
     loop {
         sessions.monitor.execute(&sessions.reset, &[]).await.unwrap();
         sessions.gates.batch_execute(SHUT).await.unwrap();
@@ -244,12 +258,23 @@ pub(super) async fn every_order(world: &World, case: &Case) -> Explored {
 struct Path {
     choices: Vec<(usize, usize)>,
     at: usize,
+    /// For a sample: chooses, and how many runs are left.
+    random: Option<(StdRng, usize)>,
 }
 
 impl Path {
+    fn of(orders: Orders) -> Self {
+        let random = match orders {
+            Orders::Every => None,
+            Orders::Some(orders, seed) => Some((StdRng::seed_from_u64(seed), orders)),
+        };
+        Self { random, ..Self::default() }
+    }
+
     fn choose(&mut self, of: usize) -> usize {
         if self.at == self.choices.len() {
-            self.choices.push((0, of));
+            let chosen = self.random.as_mut().map_or(0, |(random, _)| random.random_range(0..of));
+            self.choices.push((chosen, of));
         }
         let (chosen, before) = self.choices[self.at];
         assert_eq!(before, of, "the same steps have led to something else: {:?}", self.choices);
@@ -260,6 +285,11 @@ impl Path {
     /// Turns to the next one; whether there is one.
     fn is_next(&mut self) -> bool {
         self.at = 0;
+        if let Some((_, left)) = &mut self.random {
+            *left -= 1;
+            self.choices.clear();
+            return *left > 0;
+        }
         while let Some((chosen, of)) = self.choices.pop() {
             if chosen + 1 < of {
                 self.choices.push((chosen + 1, of));

@@ -48,13 +48,6 @@ pub(crate) async fn assert_everyone_can_work(services: Services, text: &str) {
     assert_eq!(drive::worker(&world, &worker, &topology).await, Ok(()));
 }
 
-pub(crate) async fn assert_the_administrator_can_work(services: Services, text: &str) {
-    let world = World::bare(services, text).await;
-    let topology = world.topology.clone();
-    let user = login(&world, &role(&topology, "topology"), &request(&world)).await;
-    assert_eq!(drive::administrator(&world, &user, &topology).await, Ok(()));
-}
-
 /// With the rights that are printed for the first of them, through all others and back.
 pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[String]) {
     let changes = texts.iter().map(async |first| {
@@ -76,12 +69,6 @@ pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[St
 async fn everyone_can_work_with_the_rights_that_are_printed() {
     let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
     join_all(texts.map(|text| assert_everyone_can_work(Services::main(), text))).await;
-}
-
-#[apply(world_test)]
-async fn the_administrator_creates_replaces_deletes_and_unblocks() {
-    let texts = [DOTTED, &dotted_ladder(), &dotted_compat()];
-    join_all(texts.map(|text| assert_the_administrator_can_work(Services::main(), text))).await;
 }
 
 #[apply(world_test)]
