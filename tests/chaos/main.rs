@@ -1,8 +1,8 @@
 //! Broker, database and workers that die and come back while orders come due.
 //!
-//! Most of these tests stop and start broker or database of a second stack (`docker/services.sh up chaos`), which nothing else
-//! uses: one test at a time has each of the two. Those that kill only workers, or delete a queue, run on main, and `failover` starts a
-//! pair of databases of its own.
+//! The storms are most of it: faults one after the other, and two at once. The other tests are about faults whose result no storm shows.
+//! A test that stops broker or database of the second stack (`docker/services.sh up chaos`) has it to itself; those that suspend a queue
+//! there share it. What kills only workers or deletes a queue runs on main, and `failover` starts a pair of databases of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
 #![allow(clippy::print_stderr, reason = "what a failing test says")]
@@ -23,11 +23,6 @@ mod stage;
 mod storm;
 
 mod alarm;
-mod both_away;
-mod broker_away;
-mod database_away;
 mod failover;
-mod outbox;
 mod queue_deleted;
 mod unconfirmed;
-mod workers_killed;

@@ -1,6 +1,6 @@
 //! A test's world, partly or wholly on the second stack; what is of that stack, it has to itself.
 
-use std::{fs::File, process::Command, slice, thread};
+use std::{fs::File, io, process::Command, slice, thread};
 
 use crate::{
     containers::{Broker, Database},
@@ -8,11 +8,11 @@ use crate::{
 };
 
 /// Levels by the second, so that something comes due in each second of an outage.
-const TOPOLOGY: &str = r#"
+pub const TOPOLOGY: &str = r#"
 name = "orders"
 
 [delay]
-levels = ["100ms", "200ms", "300ms", "1s", "2s", "3s", "4s", "5s", "6s", "7s", "8s", "25s"]
+levels = ["100ms", "200ms", "300ms", "1s", "2s", "4s", "5s", "6s", "7s", "25s"]
 
 [[timeout]]
 name = "unpaid"
@@ -35,12 +35,18 @@ pub struct Stage {
 impl Stage {
     /// With services that the test breaks, and those that it shares with all tests.
     pub async fn on(services: Services) -> Self {
-        Self::of(services, TOPOLOGY).await
+        let alone = lock(&services, File::lock).await;
+        Self::with(services, TOPOLOGY, alone).await
     }
 
-    /// Like [`Stage::on`], with another topology.
-    pub async fn of(services: Services, topology: &str) -> Self {
-        let alone = alone(&services).await;
+    /// On the broker of the second pair, where the test breaks nothing but queues of its own, beside other such tests.
+    pub async fn beside_others(topology: &str) -> Self {
+        let services = Services::chaos_broker();
+        let alone = lock(&services, File::lock_shared).await;
+        Self::with(services, topology, alone).await
+    }
+
+    async fn with(services: Services, topology: &str, alone: Vec<File>) -> Self {
         // A run that was killed may have left them stopped.
         heal(slice::from_ref(&services)).await;
         let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
@@ -63,8 +69,9 @@ impl Stage {
     }
 }
 
-/// Waits until nobody else uses the services of the second pair that are among these, in any process.
-pub async fn alone(services: &Services) -> Vec<File> {
+/// Waits until no other test uses the services of the second pair that are among these, in any process; with `lock_shared`, until
+/// none has them to itself.
+pub async fn lock(services: &Services, lock: fn(&File) -> io::Result<()>) -> Vec<File> {
     let mut sockets = Vec::new();
     if services.has_chaos_broker() {
         sockets.push(services.broker_socket());
@@ -78,7 +85,7 @@ pub async fn alone(services: &Services) -> Vec<File> {
         let path = std::env::temp_dir().join(name);
         let locked = tokio::task::spawn_blocking(move || {
             let file = File::options().create(true).append(true).open(path)?;
-            file.lock().map(|()| file)
+            lock(&file).map(|()| file)
         });
         locks.push(locked.await.unwrap().unwrap());
     }

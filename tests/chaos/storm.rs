@@ -1,8 +1,8 @@
 //! The storm: three workers and an order service live through a seeded sequence of faults, and what is then in
 //! the database and in the parking lot is judged.
 //!
-//! `make chaos` runs it for minutes ([`every_kind_of_fault`]), after the tests of its own parts; `make test` for half a
-//! minute ([`a_short_storm`]).
+//! `make chaos` runs it for minutes ([`every_kind_of_fault`]), after the tests of its own parts; `make test` two short ones, with a fixed
+//! seed ([`short`]).
 
 mod evidence;
 mod fleet;
@@ -24,38 +24,57 @@ use schedule::Kind;
 
 use crate::support::Services;
 
-/// Faults that are over within a second or two.
-const SHORT: [Kind; 8] = [
+/// Faults of workers and messages, which concern no other test.
+const OF_WORKERS: [Kind; 8] = [
     Kind::WorkerKilled,
+    Kind::WorkersKilled,
     Kind::WorkerStopped,
     Kind::BrokerConnectionsClosed,
     Kind::DatabaseConnectionsClosed,
-    Kind::DatabaseReadOnly,
     Kind::StockLocked,
     Kind::Garbage,
     Kind::Duplicates,
 ];
 
+/// Faults of a broker and a database.
+const OF_SERVICES: [Kind; 5] = [
+    Kind::BrokerKilled,
+    Kind::BrokerRestarted,
+    Kind::DatabaseKilled,
+    Kind::DatabaseRestarted,
+    Kind::DatabaseReadOnly,
+];
+
 /// Ordinary work between two strikes.
 const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
 
-#[apply(world_test)]
-async fn a_short_storm() {
-    let seed = seed();
-    let storm = Storm {
-        // None of these faults concerns anybody else at the broker.
-        services: vec![Services::chaos_database()],
+/// Each kind once, and then so many strikes of two.
+fn short(test: &str, services: Services, kinds: &[Kind], pairs: usize) -> Storm {
+    let seed = number("OVERDUE_STORM_SEED").unwrap_or(44);
+    Storm {
+        services: vec![services],
         seed,
-        length: Duration::from_secs(20), // data: of the storm
-        strikes: usize::MAX,
-        kinds: SHORT.to_vec(),
-        longest_hold: Duration::from_secs(2),
-        pause_ms: PAUSE_MS,
+        length: Duration::from_mins(5), // data: of the storm
+        strikes: kinds.len() + pairs,
+        kinds: kinds.to_vec(),
+        longest_hold: Duration::from_secs(1),
+        pause_ms: 100..=500,
         orders_per_second: 30,
-        quiet: Duration::from_millis(1_500),
-        sweep: "3s",
-        command: format!("OVERDUE_STORM_SEED={seed} cargo test --test chaos a_short_storm"),
-    };
+        quiet: Duration::from_millis(1_000),
+        sweep: "4s",
+        command: format!("OVERDUE_STORM_SEED={seed} cargo test --test chaos {test}"),
+    }
+}
+
+#[apply(world_test)]
+async fn a_short_storm_of_workers() {
+    let storm = short("a_short_storm_of_workers", Services::main(), &OF_WORKERS, 2);
+    storm.run().await.assert_unharmed();
+}
+
+#[apply(world_test)]
+async fn a_short_storm_of_services() {
+    let storm = short("a_short_storm_of_services", Services::chaos(), &OF_SERVICES, 2);
     storm.run().await.assert_unharmed();
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 use super::orders::TOPOLOGY;
 use crate::{
     containers::{Broker, Database},
-    stage::{Heal, alone, heal, nodes_of},
+    stage::{Heal, heal, lock, nodes_of},
     support::{Services, World, clock::WorkerClock},
 };
 
@@ -44,7 +44,7 @@ pub struct Site {
 impl Site {
     /// Tables, users and topology on a stack that nothing else uses meanwhile.
     pub async fn on(services: Vec<Services>) -> Self {
-        let alone = alone(&services[0]).await;
+        let alone = lock(&services[0], File::lock).await;
         // A run that was killed may have left them stopped.
         heal(&services).await;
         let (nodes, database) = (nodes_of(&services).await, Database::of(&services[0]).await);
