@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-delayed test-packages test-upgrade chaos proof mutants lint services down worker bench deny prose docs packages
+.PHONY: help demo test test-oldest test-delayed test-packages test-upgrade chaos proof mutants lint services down worker bench deny lint-features prose seconds docs packages
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -23,7 +23,10 @@ test-upgrade: ## the tests that go from a release to this version and back, RELE
 chaos: ## faults for MINUTES=5 with three workers and an order service; SEED=7 repeats, RATE=40 orders/s, CLUSTER=3 has three brokers; RECONNECTS=1000
 	@MINUTES=$(MINUTES) SEED=$(SEED) RATE=$(RATE) CLUSTER=$(CLUSTER) RECONNECTS=$(RECONNECTS) docker/chaos.sh
 
-proof: ## what takes long: a model of changes, fuzzing; PART=fuzz is one of them, docker/proof.sh
+seconds: ## seconds by family of tests, of the last `make test`
+	@docker/seconds.py target/nextest/default/junit.xml
+
+proof: ## what takes long: a model of changes, orders of statements and rights on services, fuzzing; PART=fuzz is one of them, docker/proof.sh
 	@docker/proof.sh
 
 # One of src that no test notices is listed; .cargo/mutants.toml has the tests and the rooms. Properties try fewer cases than in `make test`.
@@ -36,10 +39,12 @@ SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*
 lint: ## formatting, clippy, documentation and shell scripts, warnings are errors
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
-	cargo clippy --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo 'lint: shellcheck is not installed: skipping the shell scripts' >&2; fi
+
+lint-features: ## clippy without the feature otlp; with OVERDUE_TEST_ALL=1 a part of `make test`
+	cargo clippy --no-default-features -- -D warnings
 
 prose: ## spelling and words of the pages, with textlint
 	@docs/prose/check.sh

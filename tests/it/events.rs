@@ -54,7 +54,7 @@ pub(super) async fn refused(world: &World) -> i64 {
 
 #[apply(world_test)]
 async fn an_event_name_that_is_no_routing_key_is_refused_at_insert() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let client = world.store.client().await.unwrap();
     for (event, order, fits) in [
         ("x".repeat(255), "o".to_owned(), true),

@@ -46,7 +46,7 @@ async fn what_comes_due_of_several_effects_with_the_largest_burst() {
 
 #[apply(world_test)]
 async fn the_last_hour_by_path_and_minute() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let nothing = world.store.last_hour().await.unwrap();
     assert_eq!((nothing.all.orders, nothing.by_path.len(), nothing.rate.measured), (0, 0, false));
     assert_eq!(nothing.minutes, [0; 60]);
@@ -75,7 +75,7 @@ async fn the_last_hour_by_path_and_minute() {
 /// However many orders, closures and actions there are.
 #[apply(world_test)]
 async fn all_is_read_by_its_index() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     world
         .sql(
             "INSERT INTO orders (id, due_at) SELECT 'o-' || n, now() + n * interval '1 s' FROM generate_series(1, 5000) n;

@@ -260,7 +260,7 @@ async fn slow_effect(world: &World) -> (Effect, [OrderId; 1]) {
 
 #[apply(world_test)]
 async fn a_slow_statement_of_a_server_that_answers_is_waited_for() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let (slow, ids) = slow_effect(&world).await;
     let timing = Timing { database_silence: Duration::from_millis(500), ..Timing::often() };
     let store = world.store.clone().with_timing(timing.into());

@@ -230,7 +230,7 @@ async fn the_floor_rises_before_the_next_look_at_everything() {
 /// Its row comes before the events that its order gets later, and may have the smaller id.
 #[apply(world_test)]
 async fn a_transaction_that_has_written_an_event_is_known_until_it_ends() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let (client, writer) =
         (world.store.client().await.unwrap(), world.store.client().await.unwrap());
     let look = async || client.query(WRITERS, &[&"outbox"]).await.unwrap().len();

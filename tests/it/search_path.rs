@@ -180,7 +180,7 @@ async fn every_statement_finds_postgresqls_own_functions_and_operators() {
 /// The user of a pooler has it with a space, and may have more in it than a worker that asks the database itself.
 #[apply(world_test)]
 async fn a_lock_is_the_same_one_however_the_search_path_is_written() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let schema = &world.schema;
     let [mut one, mut other] =
         [world.store.client().await.unwrap(), world.store.client().await.unwrap()];

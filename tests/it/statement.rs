@@ -21,7 +21,7 @@ fn on_one_connection(world: &World) -> Store {
 
 #[apply(world_test)]
 async fn an_effect_is_prepared_and_planned_once_per_connection_whatever_the_size_of_a_batch() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let store = on_one_connection(&world);
     let ids = parsed(&world.orders("o", 140, 0).await);
     let (single, batches) = ids.split_at(20);
@@ -52,7 +52,7 @@ async fn plan_of(store: &Store, part: &str) -> String {
 /// Whoever locks stock does it in SKU order: then nobody deadlocks. It follows from the plan, so the plan is looked at.
 #[apply(world_test)]
 async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let store = on_one_connection(&world);
     let mut plans = Vec::new();
     for skus in [0, 1, 5, 100, 20_000] {
@@ -113,7 +113,7 @@ async fn changed_meanwhile(world: &World, sql: &str, prefix: &str, change: &str)
 
 #[apply(world_test)]
 async fn an_order_that_changes_while_the_statement_runs_is_decided_by_its_latest_row() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let contended = include_str!("../../sql/close_contended.sql");
     let close = Effect::close().sql;
     for (way, sql) in [("waits", close.as_str()), ("passes", contended)] {
@@ -178,7 +178,7 @@ async fn statements_that_close_have_a_lock_timeout_of_their_own_whatever_the_url
 /// A relay keeps its connection while it publishes, and the reader of a burst for as long as that lasts.
 #[apply(world_test)]
 async fn what_closes_orders_waits_for_no_connection_that_others_keep() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let ids = parsed(&world.orders("o", 2, 0).await);
     let store = on_one_connection(&world);
     let _kept = store.client().await.unwrap();
@@ -190,7 +190,7 @@ async fn what_closes_orders_waits_for_no_connection_that_others_keep() {
 /// with each: 2,000 orders of which one was paid took five times as long, and a claim of 2,000 events a hundred times.
 #[apply(world_test)]
 async fn no_statement_compares_each_with_each() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     world.sql("VACUUM ANALYZE orders, order_items, stock, closures, outbox, outbox_refused").await;
     let client = world.store.client().await.unwrap();
     let statements = [

@@ -271,7 +271,7 @@ async fn an_effect_says_done_in_its_own_word() {
         let sql =
             Effect::close().sql.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
         assert_eq!(sql == Effect::close().sql, outcome == "closed");
-        let world = World::new().await;
+        let world = World::of_tables().await;
         world.orders("o", 1, 0).await;
         let effect = Effect { sql, ..Effect::close() };
         let ids = [OrderId::parse("o-0").unwrap()];

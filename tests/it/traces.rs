@@ -228,7 +228,7 @@ async fn each_statement_that_closes_orders_passes_their_traces_on() {
         ("paid", include_str!("../../sql/cancel_contended.sql").to_owned()),
         ("shipped", Effect::complete().sql),
     ];
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let traces = json!({ "traced": { "traceparent": PARENT, "tracestate": STATE }, "other": {} });
     for (state, sql) in &statements {
         world.sql("DELETE FROM order_items; DELETE FROM orders; DELETE FROM outbox").await;

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, error::Error, path::PathBuf, sync::Mutex, threa
 
 use overdue::internals::{
     broker::{BrokerAddress, Management, Publisher, TopologyChange},
+    export::definitions,
     objects::Objects,
     store::Store,
     topology::Topology,
@@ -20,12 +21,16 @@ use url::Url;
 
 use super::Services;
 
-/// Short levels, so that a test takes a second, and one that never ends within a test.
+/// Short levels, so that a test takes a second, and one that never ends within a test. Few, and classic: each queue of a world costs as
+/// much as a batch of orders.
 pub const TOPOLOGY: &str = r#"
 name = "orders"
 
 [delay]
-levels = ["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]
+levels = ["100ms", "500ms", "1s", "30m"]
+
+[queues]
+type = "classic"
 
 [[timeout]]
 name = "unpaid"
@@ -33,7 +38,7 @@ after = "1s"
 after_by_category = { virtual = "500ms" }
 
 [retry]
-after = ["100ms", "200ms", "300ms"]
+after = ["100ms", "100ms", "500ms"]
 "#;
 
 /// One test's virtual host and schema; both are deleted when it goes, also after a panic.
@@ -70,15 +75,22 @@ impl World {
     /// Like [`World::new`], with other services and another topology.
     pub async fn with(services: Services, topology: &str) -> Self {
         let world = Self::bare(services, topology).await;
+        let (tables, ()) = tokio::join!(world.store.init(&world.schema, true), world.import());
+        tables.unwrap();
+        world
+    }
+
+    /// With the tables, and nothing on the broker: for statements.
+    pub async fn of_tables() -> Self {
+        let world = Self::empty().await;
         world.store.init(&world.schema, true).await.unwrap();
-        world.apply(&world.topology).await;
         world
     }
 
     /// Without the tables, but with this topology declared.
     pub async fn applied(topology: &str) -> Self {
         let world = Self::bare(Services::main(), topology).await;
-        world.apply(&world.topology).await;
+        world.import().await;
         world
     }
 
@@ -125,6 +137,13 @@ impl World {
         self.services.database = database.clone();
         self.teardown.services.database = database;
         self.store = self.patient_store();
+    }
+
+    /// Puts the topology on the broker by one call, which takes a third of what applying it takes.
+    async fn import(&self) {
+        let definitions = definitions::render(&self.topology, &self.vhost, false);
+        let body = serde_json::from_str(&definitions).unwrap();
+        self.call(Method::POST, "definitions", &[], body).await;
     }
 
     /// Applies a topology.

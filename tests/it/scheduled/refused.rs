@@ -15,7 +15,7 @@ async fn refusal(world: &World, sql: &str) -> String {
 
 #[apply(world_test)]
 async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let mut texts = vec![refusal(&world, "schedule('o', 'unpaid', '1 min')").await];
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unshipped', '30 min')").await;
     for sql in [
@@ -78,7 +78,7 @@ async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
 /// Function and worker agree on what an order id is.
 #[apply(world_test)]
 async fn the_function_takes_the_ids_that_a_message_can_carry() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let client = world.store.client().await.unwrap();
     let sql = "SELECT schedule($1::text, 'unpaid', '40 minutes')";

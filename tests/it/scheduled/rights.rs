@@ -7,7 +7,7 @@ use crate::support::World;
 /// An order service with nothing but the two grants of the page.
 #[apply(world_test)]
 async fn an_order_service_needs_a_schema_and_a_function() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let url = world.database_user().await;
     let schema = &world.schema;
@@ -33,7 +33,7 @@ async fn an_order_service_needs_a_schema_and_a_function() {
 /// What runs as the owner looks at nothing of the caller's.
 #[apply(world_test)]
 async fn tables_and_functions_of_the_caller_are_not_used() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
     let url = world.database_user().await;
     let schema = &world.schema;
