@@ -128,44 +128,47 @@ mod tests {
         BasicReturnMessage { delivery, reply_code: 312, reply_text: "NO_ROUTE".into() }
     }
 
-    /// The results of the messages of each round, "1" and "2", `None` where it has none yet.
-    fn results(
-        rounds: &[&[(&str, Option<&str>)]],
-    ) -> Vec<Vec<(String, Option<Result<(), PublishError>>)>> {
+    /// What a message has after a round; `None` where it has no result yet.
+    type Answered = Option<Result<(), PublishError>>;
+
+    /// After each round the results that are new, of all messages so far.
+    fn results(rounds: &[&[(&str, Option<&str>)]]) -> Vec<Vec<Answered>> {
         let (mut returns, mut waiting) = (Returns::default(), Vec::new());
         let mut round = |confirms: &[(&str, Option<&str>)]| {
             let mut confirmed = Vec::new();
             for (id, returned) in confirms {
                 let message = Message::json("e".into(), "k".into(), (*id).into(), &"".into());
                 let (answer, result) = oneshot::channel();
-                waiting.push(((*id).to_owned(), result));
+                waiting.push(result);
                 let confirm = Confirmation::Ack(returned.map(return_of));
                 confirmed.push((Sent::of(&message, answer), Ok(Ok(confirm))));
             }
             returns.answer(confirmed, false);
-            waiting.iter_mut().map(|(id, result)| (id.clone(), result.try_recv().ok())).collect()
+            waiting.iter_mut().map(|result| result.try_recv().ok()).collect()
         };
         rounds.iter().map(|confirms| round(confirms)).collect()
+    }
+
+    fn is_returned(result: &Answered) -> bool {
+        matches!(result, Some(Err(PublishError::Returned { .. })))
     }
 
     /// lapin gives the return of the first message to the confirm of the second one, where that is read first.
     #[test]
     fn two_messages_returned_under_one_ack_are_both_returned() {
         let swapped = [("2", Some("1")), ("1", Some("2"))];
-        let is_returned =
-            |result: &Option<_>| matches!(result, Some(Err(PublishError::Returned { .. })));
         let at_once = results(&[&swapped]);
-        assert!(at_once[0].iter().all(|(_, result)| is_returned(result)), "{at_once:?}");
+        assert!(at_once[0].iter().all(is_returned), "{at_once:?}");
         let one_by_one = results(&[&swapped[..1], &swapped[1..]]);
-        assert!(one_by_one[0][0].1.is_none(), "{one_by_one:?}");
-        assert!(one_by_one[1].iter().all(|(_, result)| is_returned(result)), "{one_by_one:?}");
+        assert!(one_by_one[0][0].is_none(), "{one_by_one:?}");
+        assert!(one_by_one[1].iter().all(is_returned), "{one_by_one:?}");
     }
 
     #[test]
     fn a_confirm_with_the_return_of_another_message_is_confirmed() {
         let results = results(&[&[("1", Some("2"))], &[("2", None)]]);
-        assert!(results[0][0].1.is_none(), "{results:?}");
-        assert!(matches!(results[1][0].1, Some(Ok(()))), "{results:?}");
-        assert!(matches!(results[1][1].1, Some(Err(PublishError::Returned { .. }))), "{results:?}");
+        assert!(results[0][0].is_none(), "{results:?}");
+        assert!(matches!(results[1][0], Some(Ok(()))), "{results:?}");
+        assert!(is_returned(&results[1][1]), "{results:?}");
     }
 }
