@@ -148,7 +148,7 @@ fn every_level_holds_at_least_once() {
 #[test]
 fn business_queues_have_a_delivery_limit_and_a_way_out() {
     let text = REPOSITORY.replace("type = \"quorum\"", "type = \"quorum\"\ndelivery_limit = 7");
-    for (topology, limit) in [(parse(REPOSITORY), 20), (parse(&text), 7)] {
+    for (topology, limit) in [(parse(REPOSITORY), 100), (parse(&text), 7)] {
         let queue = &topology.objects().queues["orders.unpaid"];
         assert_eq!(queue.arguments.get("x-delivery-limit"), Some(&Argument::Integer(limit)));
         assert_eq!(queue.arguments.get("x-dead-letter-exchange"), Some(&"orders.park".into()));
