@@ -29,10 +29,12 @@ seconds: ## seconds by family of tests, of the last `make test`
 proof: ## what takes long: a model of changes, orders of statements and rights on services, fuzzing; PART=fuzz is one of them, docker/proof.sh
 	@docker/proof.sh
 
-# One of src that no test notices is listed; .cargo/mutants.toml has the tests and the rooms. Properties try fewer cases than in `make test`.
-mutants: ## whether tests without services notice changed code, ROOM=plan in one room, ARGS='--shard 0/20' a part of them
+# The rooms that plan and decide; tests without services reach them. Properties try fewer cases than in `make test`.
+ROOMS := $(or $(ROOM),decisions ladder order parking permissions plan topology wire)
+
+mutants: ## whether tests without services notice changed code, ROOM=plan in one room, ARGS='--shard 0/20' a part of the changes
 	@command -v cargo-mutants >/dev/null || { echo 'cargo-mutants is missing: cargo install --locked cargo-mutants' >&2; exit 69; }
-	PROPTEST_CASES=$${PROPTEST_CASES:-16} cargo mutants $(if $(ROOM),-f 'src/$(ROOM).rs' -f 'src/$(ROOM)/**/*.rs') $(ARGS)
+	PROPTEST_CASES=$${PROPTEST_CASES:-16} cargo mutants $(foreach room,$(ROOMS),-f 'src/$(room).rs' -f 'src/$(room)/**/*.rs') $(ARGS)
 
 SCRIPTS := .ci/run docs/site.sh docs/prose/check.sh $(wildcard deploy/packages/*.sh docker/*.sh docker/rabbitmq/*.sh docker/standin/*.sh docker/tls/*.sh)
 
