@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io::Write as _, process::Stdio};
 
-use crate::support::{World, world::TOPOLOGY};
+use crate::support::World;
 
 /// Everything in the virtual host that waits or is due.
 async fn messages(world: &World) -> u32 {
@@ -16,8 +16,7 @@ async fn messages(world: &World) -> u32 {
 
 #[apply(world_test)]
 async fn one_order_goes_to_the_level_that_was_asked_for() {
-    let text = TOPOLOGY.replacen(r#""1s", "#, r#""1s", "2s", "#, 1);
-    let world = World::of(&text).await;
+    let world = World::new().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.in", "#").await;
     let cases: [(&[&str], &str, &str, Option<&str>); 10] = [
@@ -39,8 +38,8 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
             Some("application/json"),
         ),
         (
-            &["--due-at", "2024-11-20T10:30:00Z", "--level", "1s"],
-            "1s.unpaid",
+            &["--due-at", "2024-11-20T10:30:00Z", "--level", "2s"],
+            "2s.unpaid",
             r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
             Some("application/json"),
         ),
@@ -102,7 +101,7 @@ async fn many_orders_from_standard_input_each_go_their_way() {
             input.push('\n');
         }
     }
-    let run = world.overdue_with_input(&["publish", "--level", "1s"], &input);
+    let run = world.overdue_with_input(&["publish", "--level", "2s"], &input);
     assert_eq!(
         (run.code, run.stdout.as_str()),
         (Some(0), "published 2500, all confirmed\n"),

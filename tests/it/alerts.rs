@@ -98,7 +98,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
     let mut process = worker(&world).await;
     until("a message that is not answered", tried, |attempts| *attempts > asked).await;
     let orders = world.orders("o", 200, 300).await;
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     world.until_closed(200).await;
     process.until_logged("not answered within 10 s").await;
     assert_eq!(process.logged("retry_in_ms=120000"), 1, "{}", process.log());

@@ -207,8 +207,8 @@ async fn copies_that_the_sender_asked_for_are_not_asked_for_again() {
     let orders = world.orders("o", 1, 60_000).await;
     let worker = world.worker();
     let forged = headers(&[
-        ("CC", array(vec![text("500ms.unpaid")])),
-        ("BCC", array(vec![text("1s.unpaid")])),
+        ("CC", array(vec![text("200ms.unpaid")])),
+        ("BCC", array(vec![text("300ms.unpaid")])),
     ]);
     wire.publish("orders.in", "100ms.unpaid", forged, orders[0].as_bytes()).await;
     let counts = async || worker.counts();
@@ -217,7 +217,8 @@ async fn copies_that_the_sender_asked_for_are_not_asked_for_again() {
     // The three that the sender asked for: one closes, two find it closed.
     until("all three settled", counts, |counts| counts.already_final == 2).await;
     // Nothing is left in the levels that a copy could have gone to.
-    for queue in ["orders.delay.100ms", "orders.delay.500ms", "orders.unpaid"] {
+    for queue in ["orders.delay.100ms", "orders.delay.200ms", "orders.delay.300ms", "orders.unpaid"]
+    {
         assert_eq!(wire.ready(queue).await, 0, "{queue}");
     }
     assert_eq!(worker.stop().await.already_final, 2);

@@ -232,7 +232,7 @@ async fn the_sweep_closes_all_but_the_row_that_raises_an_sqlstate_of_its_own() {
 #[apply(world_test)]
 async fn what_fails_for_every_order_burns_no_retry_and_parks_nothing() {
     // So that the first few, of which nobody knows yet, have not used up their retries.
-    let retries = [r#"["100ms", "100ms", "500ms"]"#, r#"["1s", "2s", "2s"]"#];
+    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
     let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
     world
         .sql(

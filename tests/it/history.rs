@@ -119,7 +119,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
         .await;
     worker.until_logged("old rows cannot be deleted").await;
     let orders = world.orders("o", 50, 200).await;
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.until_closed(50).await;
     until_rows(&world, [300, 70, 0, 100]).await;
     transaction.rollback().await.unwrap();
@@ -152,7 +152,7 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
         .await;
     worker.until_logged("old rows cannot be deleted").await;
     let orders = world.orders("o", 20, 200).await;
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.until_closed(20).await;
     let log = worker.log();
     assert!(log.contains("permission denied for table closures"), "{log}");

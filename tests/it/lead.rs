@@ -160,10 +160,10 @@ async fn what_is_paid_while_it_is_held_stays_paid() {
 #[apply(world_test)]
 async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
     let lead = "levels = [\"5m\", \"30m\"]\nlead = \"1m\"";
-    let levels = "levels = [\"100ms\", \"500ms\", \"1s\", \"30m\"]";
+    let levels = "levels = [\"100ms\", \"200ms\", \"300ms\", \"500ms\", \"1s\", \"2s\", \"30m\"]";
     let text = crate::support::world::TOPOLOGY
         .replace(levels, lead)
-        .replace("after = [\"100ms\", \"100ms\", \"500ms\"]", "after = [\"5m\"]")
+        .replace("after = [\"100ms\", \"200ms\", \"300ms\"]", "after = [\"5m\"]")
         .replace("after = \"1s\"\nafter_by_category = { virtual = \"500ms\" }", "after = \"5m\"");
     let world = World::clocked_of(&text).await;
     let few = WorkerSettings { batch_size: 10, in_flight: 1, hold: millis("1ms"), ..settings() };
@@ -221,7 +221,7 @@ async fn levels_let_go_early_and_nothing_is_closed_early() {
     world.until_closed(1).await;
     for round in 0..10 {
         let orders = world.orders(&format!("o{round}"), 5, 2_000).await;
-        world.publish("1s", &orders).await;
+        world.publish("2s", &orders).await;
     }
     world.until_closed(51).await;
     let counts = worker.stop().await;

@@ -49,7 +49,7 @@ async fn every_order_that_was_due_and_unpaid_is_counted_once() {
     for id in &paid {
         assert!(world.pay(id).await);
     }
-    world.publish("500ms", &published).await;
+    world.publish("300ms", &published).await;
     // Copies close nothing twice.
     world.publish("500ms", &published).await;
     world.publish("100ms", &paid).await;
@@ -219,7 +219,7 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
         .await;
     process.until_logged("are not served").await;
     let orders = world.orders("o", 20, 300).await;
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     world.until_closed(20).await;
     drop(other);
     process.until_logged("serving /metrics").await;
@@ -240,7 +240,7 @@ async fn slow_clients_and_garbage_hold_up_nothing() {
     // A probe that came behind them would be a restart.
     assert_eq!(get(address, "/livez").await.status, 200);
     let orders = world.orders("o", 100, 300).await;
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     world.until_closed(100).await;
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000)).into_bytes();
     for garbage in [
@@ -291,7 +291,7 @@ async fn a_scrape_asks_nobody() {
         })
     };
     let orders = world.orders("o", 500, 300).await;
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     world.until_closed(500).await;
     stop.store(true, Ordering::Relaxed);
     scraping.await.unwrap();

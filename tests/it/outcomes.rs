@@ -65,7 +65,7 @@ async fn an_order_that_got_on_is_left_alone() {
     let before = world.statuses().await;
     let worker = world.worker();
     orders.sort();
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     let counts = async || worker.counts();
     until("all settled", counts, |counts| counts.already_final == 6).await;
     assert_eq!(world.statuses().await, before);
@@ -169,7 +169,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
     assert_eq!((counts.retried, counts.parked), (3, 1));
     let hops = wire.take_many(&along, 4).await;
     let keys: Vec<&str> = hops.iter().map(|hop| hop.key.as_str()).collect();
-    assert_eq!(keys, ["100ms.unpaid", "100ms.unpaid", "100ms.unpaid", "500ms.unpaid"]);
+    assert_eq!(keys, ["100ms.unpaid", "100ms.unpaid", "200ms.unpaid", "300ms.unpaid"]);
     let attempts: Vec<_> = hops.iter().map(|hop| hop.attempt().cloned()).collect();
     let attempt = |n| Some(AMQPValue::LongLongInt(n));
     assert_eq!(attempts, [None, attempt(1), attempt(2), attempt(3)]);
@@ -179,7 +179,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
 async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
     // However slow the machine is, there are retries left when the order is committed.
     let text = crate::support::world::TOPOLOGY.replace(
-        r#"after = ["100ms", "100ms", "500ms"]"#,
+        r#"after = ["100ms", "200ms", "300ms"]"#,
         r#"after = ["1s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s"]"#,
     );
     let world = World::of(&text).await;
@@ -218,7 +218,7 @@ async fn fifty_copies_of_a_message_close_the_order_once() {
 async fn a_deadline_extended_in_the_database_counts_although_no_message_was_touched() {
     let world = World::new().await;
     let orders = world.orders("o", 10, 300).await;
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     world.sql("UPDATE orders SET due_at = due_at + interval '1 minute'").await;
     let worker = world.worker();
     let counts = async || worker.counts();
@@ -237,7 +237,7 @@ async fn a_message_that_comes_late_closes_what_is_long_overdue() {
     let world = World::new().await;
     let orders = world.orders("o", 10, -3_600_000).await;
     let _worker = world.worker();
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.until_closed(10).await;
     world.assert_invariants().await;
 }
@@ -307,11 +307,11 @@ async fn several_timeouts_each_have_their_queue_and_share_the_levels() {
     let world = World::of(&text).await;
     let orders = world.orders("o", 20, 200).await;
     let worker = world.worker();
-    world.publish("100ms", &orders[..10]).await;
+    world.publish("200ms", &orders[..10]).await;
     let publisher = world.publisher().await;
     for id in &orders[10..] {
-        let notice = world.notice("100ms", id);
-        let other = Message { routing_key: "100ms.unconfirmed".to_owned(), ..notice };
+        let notice = world.notice("200ms", id);
+        let other = Message { routing_key: "200ms.unconfirmed".to_owned(), ..notice };
         publisher.publish(other).await.unwrap();
     }
     world.until_closed(20).await;

@@ -144,7 +144,7 @@ async fn two_at_once_and_the_second_says_so() {
     // Whoever holds that lock, orders are closed.
     let worker = world.worker();
     let orders = world.orders("due", 20, 200).await;
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     // Not the late ones, which the sweep closes that begins with the worker.
     let due = "SELECT count(*) FROM orders WHERE id LIKE 'due-%' AND status = 'closed'";
     until("20 closed", async || world.number(due).await, |closed| *closed == 20).await;

@@ -11,7 +11,7 @@ async fn payments_at_the_very_deadline_end_one_way_or_the_other() {
     let world = Arc::new(World::new().await);
     let orders = world.orders("o", 200, 400).await;
     let worker = world.worker();
-    world.publish("500ms", &orders).await;
+    world.publish("300ms", &orders).await;
     let until_due = "SELECT greatest(0, extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)::bigint FROM orders";
     until("the deadline", async || world.number(until_due).await, |ms| *ms < 40).await;
     let payers = orders.chunks(50).map(|chunk| {

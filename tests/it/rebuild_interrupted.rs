@@ -110,7 +110,7 @@ async fn two_at_once_and_the_second_says_so() {
     // Whoever holds that lock, orders are closed.
     let worker = world.worker();
     let orders = world.orders("due", 20, 200).await;
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.until_closed(20).await;
     assert_eq!(worker.stop().await.closed, 20);
 }
@@ -128,7 +128,7 @@ async fn two_rebuilds_at_once_and_orders_are_closed_meanwhile() {
     assert!(second.stderr.contains("another `overdue rebuild` is publishing"), "{second}");
     let worker = world.worker();
     let orders = world.orders("due", 50, 200).await;
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.until_closed(50).await;
     assert_eq!(worker.stop().await.parked, 0);
     let ended = broken.process.ended().await;

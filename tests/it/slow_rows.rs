@@ -69,7 +69,7 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others
 #[apply(world_test)]
 async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked() {
     // So that it is alone when it comes back.
-    let retries = [r#"["100ms", "100ms", "500ms"]"#, r#"["1s", "2s", "2s"]"#];
+    let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
     let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
     refuse(&world, &["57014"]).await;
     due(&world, 60).await;

@@ -43,7 +43,7 @@ async fn a_topology_of_classic_queues_can_be_applied_and_closes_orders() {
     assert!(plan(&world).await.unwrap().is_empty());
     let orders = world.orders("o", 10, 200).await;
     let _worker = world.worker();
-    world.publish("100ms", &orders).await;
+    world.publish("200ms", &orders).await;
     world.publish("100ms", &["nobody".to_owned()]).await;
     world.until_closed(10).await;
     assert_eq!(world.parked(1).await[0].text(), r#"{"order_id":"nobody"}"#);

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use super::{Services, World, world::TOPOLOGY};
+use super::{Services, World, world::CLASSIC};
 
 /// Functions of these names in the schema take the place of the server's, which is looked up behind them.
 const CLOCK: &str = "
@@ -22,7 +22,7 @@ pub struct Clock<'a>(&'a World);
 impl World {
     /// Like [`World::new`], with a database whose clock is an hour behind until it is set.
     pub async fn clocked() -> Self {
-        Self::clocked_of(TOPOLOGY).await
+        Self::clocked_of(CLASSIC).await
     }
 
     /// Like [`World::clocked`], with another topology.

@@ -21,16 +21,13 @@ use url::Url;
 
 use super::Services;
 
-/// Short levels, so that a test takes a second, and one that never ends within a test. Few, and classic: each queue of a world costs as
-/// much as a batch of orders.
-pub const TOPOLOGY: &str = r#"
+macro_rules! topology {
+    () => {
+        r#"
 name = "orders"
 
 [delay]
-levels = ["100ms", "500ms", "1s", "30m"]
-
-[queues]
-type = "classic"
+levels = ["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]
 
 [[timeout]]
 name = "unpaid"
@@ -38,8 +35,16 @@ after = "1s"
 after_by_category = { virtual = "500ms" }
 
 [retry]
-after = ["100ms", "100ms", "500ms"]
-"#;
+after = ["100ms", "200ms", "300ms"]
+"#
+    };
+}
+
+/// Short levels, so that a test takes a second, and one that never ends within a test.
+pub const TOPOLOGY: &str = topology!();
+
+/// The same with classic queues, for tests of something else: each quorum queue has a log that is made and deleted.
+pub const CLASSIC: &str = concat!(topology!(), "\n[queues]\ntype = \"classic\"\n");
 
 /// One test's virtual host and schema; both are deleted when it goes, also after a panic.
 pub struct World {
@@ -62,9 +67,9 @@ pub struct World {
 }
 
 impl World {
-    /// A world with the tables, and the topology declared.
+    /// A world with the tables, and [`CLASSIC`] declared.
     pub async fn new() -> Self {
-        Self::with(Services::main(), TOPOLOGY).await
+        Self::with(Services::main(), CLASSIC).await
     }
 
     /// Like [`World::new`], with another topology.
@@ -94,7 +99,7 @@ impl World {
         world
     }
 
-    /// An empty virtual host and an empty schema.
+    /// An empty virtual host and an empty schema, with the file [`TOPOLOGY`].
     pub async fn empty() -> Self {
         Self::bare(Services::main(), TOPOLOGY).await
     }
