@@ -318,7 +318,7 @@ mod tests {
         assert_eq!((readings.step(30 * S, now), readings.step(-31 * S, now)), (None, None));
         assert_eq!(readings.step(31 * S, now), Some(Duration::from_secs(31))); // data: of a clock
         assert_eq!((readings.step(S, now), readings.step(-S, now)), (None, None));
-        assert!(readings.leap(hour - Duration::from_millis(1)).is_some());
+        assert!(readings.leap(now + WAITS_AFTER_LEAP / 2).is_some());
         assert!(readings.leap(hour).is_none());
         assert_eq!(readings.step(-31 * S, now), None);
         assert!(readings.leap(now).is_none());

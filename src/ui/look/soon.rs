@@ -82,7 +82,6 @@ fn lateness(hour: &LastHour) -> Section {
         chart: Some(chart),
         head: &["closed by", "orders", "half within", "99 of 100 within", "all within"],
         rows: std::iter::once(row("all", &hour.all)).chain(each).collect(),
-        ..Section::default()
     }
 }
 
