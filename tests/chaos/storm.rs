@@ -60,7 +60,7 @@ fn short(test: &str, services: Services, kinds: &[Kind], pairs: usize) -> Storm 
         longest_hold: Duration::from_secs(1),
         pause_ms: 100..=500,
         orders_per_second: 30,
-        quiet: Duration::from_millis(1_000),
+        quiet: Duration::from_secs(1),
         sweep: "4s",
         command: format!("OVERDUE_STORM_SEED={seed} cargo test --test chaos {test}"),
     }

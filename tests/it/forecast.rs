@@ -99,11 +99,7 @@ async fn all_is_read_by_its_index() {
             "(1000000, -3600000, '-infinity', '')",
             due,
         ),
-        (
-            include_str!("../../sql/last_hour.sql").into(),
-            "",
-            "closures_by_time",
-        ),
+        (include_str!("../../sql/last_hour.sql").into(), "", "closures_by_time"),
         (include_str!("../../sql/order_closures.sql").into(), "('{c-7}', 20)", "closures_pkey"),
         (include_str!("../../sql/actions_of_order.sql").into(), "('{o-7}', 20)", "actions_orders"),
     ] {

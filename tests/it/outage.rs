@@ -117,9 +117,9 @@ async fn a_broker_that_is_cut_off_or_frozen_is_waited_for() {
         goes_on_with_the_first_attempt(run, "session ended", |run| run.broker.pass()).await;
     };
     tokio::join!(
-        after(|broker| broker.cut(), 1),
-        after(|broker| broker.refuse(), MANY),
-        after(|broker| broker.freeze_to_program(), 1)
+        after(Proxy::cut, 1),
+        after(Proxy::refuse, MANY),
+        after(Proxy::freeze_to_program, 1)
     );
 }
 
@@ -140,9 +140,9 @@ async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
     };
     // Idle connections that are cut are replaced without a word.
     tokio::join!(
-        after(|database| database.cut(), 0),
-        after(|database| database.refuse(), MANY),
-        after(|database| database.freeze_to_program(), 1)
+        after(Proxy::cut, 0),
+        after(Proxy::refuse, MANY),
+        after(Proxy::freeze_to_program, 1)
     );
 }
 
