@@ -14,7 +14,6 @@ mod generate;
 mod global_options;
 mod health;
 mod init;
-mod inspect;
 mod output;
 mod parked;
 mod pause;
@@ -28,7 +27,6 @@ mod run;
 mod setup;
 mod status;
 mod ui;
-mod unblock;
 mod verify;
 
 use std::process::ExitCode;
@@ -64,7 +62,6 @@ enum Command {
     Apply(apply::Apply),
     Remove(remove::Remove),
     Verify(verify::Verify),
-    Unblock(unblock::Unblock),
     Doctor(doctor::Doctor),
     Run(run::Run),
     Health(health::Health),
@@ -77,7 +74,6 @@ enum Command {
     Pauses(pause::Pauses),
     Rebuild(rebuild::Rebuild),
     Publish(publish::Publish),
-    Inspect(inspect::Inspect),
     Explain(explain::Explain),
     #[command(subcommand)]
     Effect(effect::EffectCommand),
@@ -115,7 +111,6 @@ impl Cli {
             Command::Apply(apply) => apply.run(&settings).await,
             Command::Remove(remove) => remove.run(&settings).await,
             Command::Verify(verify) => verify.run(&settings).await,
-            Command::Unblock(unblock) => unblock.run(&settings).await,
             Command::Doctor(doctor) => doctor.run(&settings).await,
             Command::Run(run) => run.run(&settings).await,
             Command::Health(health) => health.run(&settings).await,
@@ -127,7 +122,6 @@ impl Cli {
             Command::Pauses(pauses) => pauses.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
             Command::Publish(publish) => publish.run(&settings).await,
-            Command::Inspect(inspect) => inspect.run(&settings).await,
             Command::Explain(explain) => explain.run(&settings).await,
             Command::Effect(effect) => effect.run(&settings).await,
             Command::Init(init) => init.run(),

@@ -56,8 +56,6 @@ pub enum Subject {
     Level(String),
     /// A timeout of the topology.
     Timeout(String),
-    /// Due notices, by their routing key.
-    Notices(String),
     /// A part of the environment: `Broker`, `Topology`, `Database`, `Machine`.
     Area(&'static str),
 }
@@ -72,7 +70,6 @@ impl fmt::Display for Subject {
             Self::OperatorPolicy(name) => write!(f, "operator policy {name}"),
             Self::Level(name) => write!(f, "level {name}"),
             Self::Timeout(name) => write!(f, "timeout {name}"),
-            Self::Notices(key) => f.write_str(key),
             Self::Area(area) => f.write_str(area),
         }
     }
@@ -249,8 +246,6 @@ pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> Str
 pub enum Fix {
     /// `overdue apply`
     Apply,
-    /// `overdue unblock`, once what blocked this queue is fixed.
-    Unblock(String),
     /// Delete this binding.
     Unbind(Binding),
     /// Delete this exchange, and have `overdue apply` make it as it should be.
@@ -289,7 +284,6 @@ impl Fix {
     pub fn text(&self, target: &Target<'_>) -> String {
         match self {
             Self::Apply => "overdue apply".to_owned(),
-            Self::Unblock(queue) => format!("fix that, then run: {}", unblock(queue)),
             Self::Unbind(binding) => unbind(binding, target),
             Self::Replace(exchange) => format!(
                 "RabbitMQ cannot change an exchange, and bindings of others go with it, which apply does not restore. Stop the \
@@ -371,9 +365,4 @@ pub(crate) fn exit_plugin(exchange: &str) -> String {
 /// The command that says how much the delayed message plugin holds on the node where it runs.
 pub(crate) fn list_held(virtual_host: &str) -> String {
     format!("rabbitmqctl list_exchanges -p {} name messages_delayed", quote(virtual_host))
-}
-
-/// The command that frees the dead letters of a queue.
-pub(crate) fn unblock(queue: &str) -> String {
-    format!("overdue unblock {}", quote(queue))
 }

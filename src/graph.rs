@@ -1,10 +1,8 @@
-//! The topology as a picture: what is drawn, and one renderer per format. Pure: the same topology, the same bytes.
+//! The topology as a picture: what is drawn, and Mermaid. Pure: the same topology, the same bytes.
 
-pub(crate) mod layout;
 mod live;
 pub(crate) mod mermaid;
 mod model;
-pub(crate) mod svg;
 
 use std::fmt;
 

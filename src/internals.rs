@@ -98,18 +98,8 @@ pub mod export {
     pub mod ladder {
         pub use crate::export::ladder::render;
     }
-    pub use crate::export::{Item, items};
     pub mod definitions {
         pub use crate::export::definitions::render;
-    }
-    pub mod kubernetes {
-        pub use crate::export::kubernetes::{Target, render};
-    }
-    pub mod rabbitmqadmin {
-        pub use crate::export::rabbitmqadmin::render;
-    }
-    pub mod terraform {
-        pub use crate::export::terraform::render;
     }
 }
 pub mod floor {
@@ -122,12 +112,6 @@ pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
     pub mod mermaid {
         pub use crate::graph::mermaid::render;
-    }
-    pub mod layout {
-        pub use crate::graph::layout::{Layout, Rect};
-    }
-    pub mod svg {
-        pub use crate::graph::svg::render;
     }
 }
 pub mod ladder {
@@ -269,9 +253,6 @@ pub mod topology {
             route.place()
         }
     }
-    pub mod stages {
-        pub use crate::topology::stages::Stage;
-    }
     pub mod strategy {
         pub use crate::topology::strategy::{BeforeTimeout, Entry, Strategy};
     }
@@ -286,7 +267,6 @@ pub mod verify {
         findings,
         held_back::{MemberState, leaders_not_known, no_leader},
         is_wrong,
-        notices::{NoticesReport, Published, Seen},
         policies::exchange_policies,
         probe::{Canaries, Canary, Fate, Tried, judge},
         remaining_routes::{RULES, check},

@@ -10,7 +10,6 @@ pub(crate) mod level;
 pub(crate) mod level_routes;
 pub(crate) mod report;
 pub(crate) mod route;
-pub(crate) mod stages;
 pub(crate) mod strategy;
 pub(crate) mod taken_over_exchange;
 

@@ -1,12 +1,11 @@
 //! What is wrong on a broker: differences from the topology, policies that override it, dead letters that are stuck.
 //!
-//! Readings come in, diagnostics go out. `cli/verify` and `cli/unblock` take the readings and print.
+//! Readings come in, diagnostics go out. `cli/verify` takes the readings and prints.
 
 pub(crate) mod dead_letters;
 pub(crate) mod effective_settings;
 mod foreign_bindings;
 pub(crate) mod held_back;
-pub(crate) mod notices;
 mod plan_findings;
 pub(crate) mod policies;
 pub(crate) mod probe;

@@ -11,7 +11,7 @@ mod trace;
 pub(crate) mod x_delay;
 
 pub use headers::{BODY_LEFT_OUT, PROPERTIES_DROPPED};
-pub(crate) use headers::{DELIVERY_TIME, VALUE_BYTES, X_DELAY, is_canary, is_of_dead_lettering};
+pub(crate) use headers::{VALUE_BYTES, is_of_dead_lettering};
 pub use message::Message;
 pub(crate) use message::PERSISTENT;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};

@@ -10,7 +10,6 @@ use overdue::internals::{
     alerting::Template,
     broker::frames::FrameRepair,
     config::Settings,
-    objects::route,
     parking::{Cause, Fate, Filter, ParkedMessage, fate},
     plan::{BrokerIdentity, Plan, SavedPlan, Snapshot, diff},
     topology::{
@@ -87,7 +86,7 @@ pub fn headers(data: &[u8]) {
     let size = data.len();
     let first = received(headers, "30m.unpaid", b"4711");
     assert!(first.bytes() <= 4 + 64 * (size + 1), "{} of {size}", first.bytes());
-    let _ = (first.deliveries(), first.body_left_out(), first.has_its_properties());
+    let _ = (first.deliveries(), first.body_left_out());
     let topology = &TOPOLOGIES[0];
     let route = topology.route("unpaid", &Delay::Usual).expect("a route");
     let copy = first.put_back(route.clone(), 3, 0);
@@ -185,30 +184,6 @@ pub fn x_delay(data: &[u8]) {
         if let Some(delay) = delay_of(&headers) {
             assert!(delay >= Duration::from_millis(1));
             assert!(delay <= Duration::from_millis(u32::MAX.into()));
-        }
-    }
-}
-
-/// A routing key: refused, or a route whose first queue is the one that the broker routes it to.
-pub fn routing_keys(data: &[u8]) {
-    // With these it is a pattern to the simulation: it takes more for possible than the broker does.
-    let Some(key) = std::str::from_utf8(data).ok().filter(|key| !key.contains(['*', '#'])) else {
-        return;
-    };
-    for topology in &*TOPOLOGIES {
-        let exchanges: Vec<String> = topology.entries().into_iter().map(|it| it.exchange).collect();
-        for exchange in exchanges.iter().map(|it| Some(it.as_str())).chain([None]) {
-            let Ok((found, word)) = topology.published(exchange, key, Some(Duration::from_secs(9)))
-            else {
-                continue;
-            };
-            assert_eq!(found.routing_key, key);
-            assert_eq!(word, "unpaid");
-            let routed = route(&topology.objects(), &found.exchange, key);
-            assert!(routed.missing.is_empty());
-            if let Some(first) = found.queues.first() {
-                assert_eq!(routed.queues.iter().collect::<Vec<_>>(), [first], "{key}");
-            }
         }
     }
 }

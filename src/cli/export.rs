@@ -1,4 +1,4 @@
-//! `overdue export`: the topology for other tools, and as a picture; only `--live` asks a broker.
+//! `overdue export`: the topology for other programs, and as a picture; only `--live` asks a broker.
 
 use std::{fs, path::PathBuf};
 
@@ -7,21 +7,21 @@ use clap::{Args, ValueEnum};
 use super::{exit::Failure, output::print, setup};
 use crate::{
     config::Settings,
-    export::{definitions, kubernetes, ladder, rabbitmqadmin, terraform},
-    graph::{Graph, Live, mermaid, svg},
+    export::{definitions, ladder},
+    graph::{Graph, Live, mermaid},
     topology::Topology,
 };
 
-/// Print the topology for other tools, or draw it, with --live what waits in it
+/// Print the topology as definitions, as a picture with --live what waits in it, or its ladder for publishers
 #[derive(Debug, Args)]
 pub(super) struct Export {
-    /// For which tool
+    /// What to print
     #[arg(long, value_enum)]
     format: Format,
-    /// svg, mermaid: what waits in the queues of the broker, retired queues included
+    /// mermaid: what waits in the queues of the broker, retired queues included
     #[arg(long)]
     live: bool,
-    /// The virtual host [default: the one of broker.url]
+    /// definitions: the virtual host [default: the one of broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
     /// Write to a file instead
@@ -31,44 +31,36 @@ pub(super) struct Export {
     /// description, tags and default queue type
     #[arg(long)]
     create_vhost: bool,
-    /// kubernetes: the RabbitmqCluster [default: rabbitmq]
-    #[arg(long, value_name = "NAME")]
-    cluster_name: Option<String>,
-    /// kubernetes: the namespace of the objects [default: the one kubectl uses]
-    #[arg(long, value_name = "NAME")]
-    namespace: Option<String>,
 }
 
-/// Tools that can create the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// JSON the broker loads at boot or imports.
     Definitions,
-    /// Commands of rabbitmqadmin v2.
-    Rabbitmqadmin,
-    /// Resources of the provider cyrilgdn/rabbitmq.
-    Terraform,
-    /// Objects of the messaging topology operator.
-    Kubernetes,
     /// JSON for publishers in any language: the exchanges and units of the ladder.
     Ladder,
-    /// A picture for documents and browsers.
-    Svg,
     /// A picture for Markdown pages of code hosts.
     Mermaid,
-}
-
-impl Format {
-    const fn is_picture(self) -> bool {
-        matches!(self, Self::Svg | Self::Mermaid)
-    }
 }
 
 impl Export {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         self.check()?;
         let topology = setup::topology(settings)?;
-        let text = self.render(&topology, settings).await?;
+        let text = match self.format {
+            Format::Ladder => ladder::render(&topology).ok_or_else(|| no_ladder(&topology))?,
+            Format::Definitions => {
+                let vhost = virtual_host(self.vhost, settings)?;
+                definitions::render(&topology, &vhost, self.create_vhost)
+            }
+            Format::Mermaid if self.live => {
+                let management = setup::management(settings)?;
+                let live = Live::of(&topology, &management.observe().await?);
+                let live = live.counted_every(management.statistics_interval());
+                mermaid::render(&Graph::of(&topology, Some(&live)))
+            }
+            Format::Mermaid => mermaid::render(&Graph::of(&topology, None)),
+        };
         match &self.save {
             None => print(text),
             Some(path) => fs::write(path, text).map_err(|error| {
@@ -79,52 +71,16 @@ impl Export {
 
     /// A flag of another format is a mistake, not to be passed over in silence.
     fn check(&self) -> Result<(), Failure> {
-        let only = |flag: &str, format: &str| {
-            Err(Failure::usage(format!("{flag} is for --format {format} only")))
-        };
-        if self.create_vhost && self.format != Format::Definitions {
-            return only("--create-vhost", "definitions");
-        }
-        if self.live && !self.format.is_picture() {
-            return only("--live", "svg or mermaid");
-        }
-        if self.vhost.is_some() && (self.format == Format::Ladder || self.format.is_picture()) {
-            return only("--vhost", "definitions, rabbitmqadmin, terraform or kubernetes");
-        }
-        if self.cluster_name.is_some() && self.format != Format::Kubernetes {
-            return only("--cluster-name", "kubernetes");
-        }
-        if self.namespace.is_some() && self.format != Format::Kubernetes {
-            return only("--namespace", "kubernetes");
+        for (is_given, flag, format, name) in [
+            (self.create_vhost, "--create-vhost", Format::Definitions, "definitions"),
+            (self.vhost.is_some(), "--vhost", Format::Definitions, "definitions"),
+            (self.live, "--live", Format::Mermaid, "mermaid"),
+        ] {
+            if is_given && self.format != format {
+                return Err(Failure::usage(format!("{flag} is for --format {name} only")));
+            }
         }
         Ok(())
-    }
-
-    async fn graph(&self, topology: &Topology, settings: &Settings) -> Result<Graph, Failure> {
-        if !self.live {
-            return Ok(Graph::of(topology, None));
-        }
-        let management = setup::management(settings)?;
-        let live = Live::of(topology, &management.observe().await?);
-        let live = live.counted_every(management.statistics_interval());
-        Ok(Graph::of(topology, Some(&live)))
-    }
-
-    async fn render(&self, topology: &Topology, settings: &Settings) -> Result<String, Failure> {
-        let vhost = || virtual_host(self.vhost.clone(), settings);
-        Ok(match self.format {
-            Format::Ladder => ladder::render(topology).ok_or_else(|| no_ladder(topology))?,
-            Format::Definitions => definitions::render(topology, &vhost()?, self.create_vhost),
-            Format::Rabbitmqadmin => rabbitmqadmin::render(topology, &vhost()?),
-            Format::Terraform => terraform::render(topology, &vhost()?),
-            Format::Kubernetes => {
-                let cluster = self.cluster_name.clone().unwrap_or_else(|| "rabbitmq".to_owned());
-                let (vhost, namespace) = (vhost()?, self.namespace.clone());
-                kubernetes::render(topology, &kubernetes::Target { vhost, cluster, namespace })
-            }
-            Format::Svg => svg::render(&self.graph(topology, settings).await?),
-            Format::Mermaid => mermaid::render(&self.graph(topology, settings).await?),
-        })
     }
 }
 

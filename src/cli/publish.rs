@@ -1,283 +1,290 @@
-//! `overdue publish`: due notices from the command line, or many as JSON lines.
+//! `overdue publish`: a due notice, or many as lines of JSON.
 
-pub(super) mod line;
-
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write},
-};
+use std::{fmt, pin::pin, str::FromStr};
 
 use clap::Args;
-use futures_util::{StreamExt, stream};
-use serde::Serialize;
+use futures_util::{Stream, StreamExt, stream};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
+use tokio::io::{self, AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use super::{
-    exit::Failure,
-    output::{JsonList, Output, print},
-    progress::Progress,
+    exit::{self, Failure},
+    output::Output,
     setup::{self, now},
 };
 use crate::{
     administration::{Management, ManagementError, apply::has_exchange_types},
     config::Settings,
     messaging::{Link, Publisher, passive},
-    text::printable_json,
-    topology::{Topology, level_routes::LevelRoutes, route::Route},
-    wire::Message,
+    order::OrderId,
+    text::counted,
+    topology::{
+        Topology,
+        level::{Interval, Level},
+        level_routes::LevelRoutes,
+        route::{Delay, Route},
+    },
+    wire::{DueNotice, Message},
 };
-use line::{Line, Ready, Wish};
 
 /// Messages on their way at once; the publisher's own window is smaller than two of these.
 const IN_FLIGHT: usize = 1_024;
-/// Findings shown of an input with more of them.
-const SHOWN: usize = 20;
 /// A due notice has a hundred bytes; a longer line is not one.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// Of each line on standard input.
-const LINES: &str = "Without an order, JSON lines from standard input:\n  \
+const LINES: &str = "Without an order, lines of JSON from standard input:\n  \
      {\"order_id\": \"4711\"}, and optionally \"timeout\"; \"level\", \"category\" or \"after\"; \"due_at\".\n  \
-     What a line says beats the flags. Lines that are not confirmed are printed again.";
+     What a line says beats the flags. The numbers of refused lines are printed at the end.";
 
-/// Publish due notices: one, or many as JSON lines from standard input
+/// Publish due notices: one, or many as lines of JSON from standard input
 #[derive(Debug, Args)]
 #[command(after_help = LINES)]
 pub(super) struct Publish {
-    /// The order; without it, JSON lines from standard input
-    order_id: Option<String>,
     #[command(flatten)]
     wish: Wish,
     /// Publish the bare order id as text, not JSON
     #[arg(long)]
     text: bool,
+    /// Print exchange, routing key and level of the notice, and publish nothing; no broker is asked
+    #[arg(long, requires = "order_id")]
+    dry_run: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// How many were confirmed; the lines of the others stand before it.
-#[derive(Serialize)]
-struct Published {
-    total: usize,
-    confirmed: usize,
+/// A notice, by flags or by a line of JSON.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wish {
+    /// The order; without it, lines of JSON from standard input
+    #[serde(deserialize_with = "text_or_number")]
+    order_id: Option<String>,
+    /// The timeout [default: the topology's only one]
+    #[arg(long)]
+    timeout: Option<String>,
+    /// The delay level, instead of the timeout's usual one
+    #[arg(long, conflicts_with_all = ["category", "after"])]
+    level: Option<String>,
+    /// The order's category, which has a level of its own
+    #[arg(long, conflicts_with = "after")]
+    category: Option<String>,
+    /// Any delay, e.g. 37m; where only levels are there, a worker sends the notice on for the rest
+    #[arg(long, value_name = "DELAY", allow_hyphen_values = true)]
+    #[serde(deserialize_with = "parsed")]
+    after: Option<Interval>,
+    /// When it is due, e.g. 2026-11-20T10:30:00Z; beside a delay it is a hint, the database decides
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "parsed")]
+    due_at: Option<Timestamp>,
 }
 
-/// A message, and its way.
-struct Prepared {
-    route: Route,
-    message: Message,
+/// An order id as text, or as a whole number of 64 bits, as in a notice.
+fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(id) => Ok(Some(id)),
+        Value::Number(number) if number.is_i64() || number.is_u64() => Ok(Some(number.to_string())),
+        _ => Err(D::Error::custom("`order_id` has to be text or a whole number of 64 bits")),
+    }
+}
+
+fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let text: Option<String> = Deserialize::deserialize(deserializer)?;
+    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+}
+
+impl Wish {
+    /// The notice and its route; `flags` say what `self` does not.
+    fn message(&self, flags: &Publish, topology: &Topology) -> Result<(Route, Message), Failure> {
+        let wish = &flags.wish;
+        let id = self.order_id.as_deref().unwrap_or_default();
+        let order_id =
+            OrderId::parse(id).map_err(|error| Failure::configuration(error.to_string()))?;
+        let due_at = self.due_at.or(wish.due_at);
+        let until = || due_at.map(|due_at| Delay::until(due_at, now()));
+        let delay = self.delay()?.map_or_else(|| wish.delay(), |delay| Ok(Some(delay)))?;
+        let delay = delay.or_else(until).unwrap_or_default();
+        let named = self.timeout.as_ref().or(wish.timeout.as_ref());
+        let timeout = match (named, &*topology.timeouts) {
+            (Some(timeout), _) => timeout,
+            (None, [only]) => &only.name,
+            (None, _) => {
+                let why = "the topology has several timeouts: name one with --timeout";
+                return Err(Failure::configuration(why));
+            }
+        };
+        let route = topology.route(timeout, &delay)?;
+        let message = if flags.text { Message::bare_order_id } else { Message::notice };
+        Ok((route.clone(), message(route, &DueNotice { order_id, due_at })))
+    }
+
+    /// The delay that it names, if it does.
+    fn delay(&self) -> Result<Option<Delay>, Failure> {
+        match (&self.level, &self.category, self.after) {
+            (None, None, None) => Ok(None),
+            (Some(level), None, None) => Ok(Some(Delay::level(level))),
+            (None, Some(category), None) => Ok(Some(Delay::Category(category.clone()))),
+            (None, None, Some(after)) => Ok(Some(Delay::exactly(after.as_duration()))),
+            _ => Err(Failure::configuration("level, category and after exclude each other")),
+        }
+    }
+}
+
+/// What became of the lines.
+#[derive(Serialize)]
+struct Answer {
+    published: usize,
+    refused: Vec<Refused>,
+}
+
+/// A line whose notice the broker has not confirmed.
+#[derive(Serialize)]
+struct Refused {
+    line: usize,
+    reason: String,
+    #[serde(skip)]
+    code: u8,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Refused { line, reason, .. } in &self.refused {
+            writeln!(f, "line {line}: {reason}")?;
+        }
+        write!(f, "published {}, refused {}", self.published, self.refused.len())
+    }
+}
+
+/// Where a notice is published.
+#[derive(Serialize)]
+struct Way<'a> {
+    exchange: &'a str,
+    routing_key: &'a str,
+    /// The level that delays it; ladder and delayed-exchange have none.
+    level: Option<&'a str>,
+    /// In milliseconds, for the exchange of the delayed message plugin.
+    #[serde(rename = "x-delay", skip_serializing_if = "Option::is_none")]
+    x_delay: Option<u32>,
+}
+
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "exchange     {}", self.exchange)?;
+        writeln!(f, "routing key  {}", self.routing_key)?;
+        if let Some(level) = self.level {
+            writeln!(f, "level        {level}")?;
+        }
+        self.x_delay.map_or(Ok(()), |ms| writeln!(f, "x-delay      {ms}"))
+    }
 }
 
 impl Publish {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = setup::topology(settings)?;
-        let address = setup::address(settings)?;
-        if let Some(order_id) = &self.order_id {
-            let prepared = self.single(&topology, order_id)?;
-            let routes = level_routes(settings, &topology).await?;
-            Ways::of(&prepared.route).check(&routes)?;
-            let publisher = Publisher::connect(&address, "overdue publish").await?;
-            publisher.publish(prepared.message).await?;
-            let list = self.list()?;
-            return confirmed(list, 1);
+        let single = self.wish.order_id.as_ref().map(|_| self.wish.message(&self, &topology));
+        let single = single.transpose()?;
+        if let (true, Some((route, _))) = (self.dry_run, &single) {
+            let Route { exchange, routing_key, x_delay, .. } = route;
+            let level = routing_key.split('.').next().and_then(|word| topology.level(word));
+            let level = level.map(Level::name);
+            return self.output.print(&Way { exchange, routing_key, level, x_delay: *x_delay });
         }
-        let file = keep(io::stdin().lock()).map_err(unreadable)?;
-        // All of the input is checked before anything is sent.
-        let (total, ways) = self.check(&topology, &file)?;
         let routes = level_routes(settings, &topology).await?;
-        ways.check(&routes)?;
-        let publisher = Publisher::connect(&address, "overdue publish").await?;
-        self.send_all(&Destination { topology, routes, publisher }, &file, total).await
-    }
-
-    fn single(&self, topology: &Topology, order_id: &str) -> Result<Prepared, Failure> {
-        self.prepare(topology, Line::of(order_id)).map_err(Failure::configuration)
-    }
-
-    /// How many messages the lines of the input make, and their ways.
-    fn check(&self, topology: &Topology, file: &File) -> Result<(usize, Ways), Failure> {
-        let (mut total, mut bad) = (0, 0);
-        let mut ways = Ways::default();
-        let mut findings = Vec::new();
-        for line in lines(file).map_err(unreadable)? {
-            let InputLine { number, text } = line.map_err(unreadable)?;
-            match text.and_then(|text| self.parse(topology, &text)) {
-                Ok(prepared) => {
-                    total += 1;
-                    ways.add(&prepared.route);
-                }
-                Err(reason) => {
-                    bad += 1;
-                    if findings.len() < SHOWN {
-                        findings.push(format!("  line {number}: {reason}"));
-                    }
-                }
-            }
+        if let Some((route, _)) = &single {
+            check(route, &routes)?;
         }
-        if bad == 0 {
-            return Ok((total, ways));
+        let publisher = Publisher::connect(&setup::address(settings)?, "overdue publish").await?;
+        if let Some((_, message)) = single {
+            publisher.publish(message).await?;
+            return self.output.print(&Answer { published: 1, refused: Vec::new() });
         }
-        Err(Failure::configuration(format!(
-            "{bad} lines of standard input cannot be published; nothing was sent\n{}",
-            findings.join("\n")
-        )))
-    }
-
-    fn parse(&self, topology: &Topology, text: &str) -> Result<Prepared, String> {
-        self.prepare(topology, Line::read(text)?)
-    }
-
-    /// Of the lines that are not confirmed; people get them as they are.
-    fn list(&self) -> Result<Option<JsonList>, Failure> {
-        self.output.is_json().then(|| JsonList::begin("not_confirmed")).transpose()
-    }
-
-    /// Prints each line that was not confirmed, so that it can be sent again.
-    async fn send_all(
-        &self,
-        target: &Destination,
-        file: &File,
-        total: usize,
-    ) -> Result<(), Failure> {
-        let mut progress = Progress::new("confirmed", u64::try_from(total).ok());
-        let mut list = self.list()?;
-        let lines = lines(file).map_err(unreadable)?;
-        let mut results = stream::iter(lines)
-            .map(async |line| {
-                let text = line?.text.map_err(io::Error::other)?;
-                // Again, because what is left until `due_at` has become less.
-                let prepared = self.parse(&target.topology, &text).map_err(io::Error::other)?;
-                Ok((text, target.send(prepared).await))
-            })
-            .buffer_unordered(IN_FLIGHT);
-        let (mut failed, mut first) = (0_usize, None);
-        while let Some(result) = results.next().await {
-            let (line, result) = result.map_err(unreadable)?;
-            let Err(failure) = result else {
-                progress.add(1);
-                continue;
+        let sent = lines(&publisher).map(async |(line, text)| {
+            let sending = async {
+                let (route, message) = read(&text?)?.message(&self, &topology)?;
+                check(&route, &routes)?;
+                Ok::<_, Failure>(publisher.publish(message).await?)
             };
-            failed += 1;
-            first.get_or_insert(failure);
-            match &mut list {
-                Some(list) => {
-                    list.entry(&serde_json::from_str::<Value>(&line).unwrap_or_default())?;
+            (line, sending.await)
+        });
+        let mut sent = pin!(sent.buffer_unordered(IN_FLIGHT));
+        let mut answer = Answer { published: 0, refused: Vec::new() };
+        while let Some((line, result)) = sent.next().await {
+            match result {
+                Ok(()) => answer.published += 1,
+                Err(Failure { code, text: reason }) => {
+                    answer.refused.push(Refused { line, reason, code });
                 }
-                None => print(printable_json(&line))?,
             }
         }
-        drop(progress);
-        let Some(mut failure) = first else { return confirmed(list, total) };
-        if let Some(list) = list {
-            list.end(&Published { total, confirmed: total - failed })?;
-        }
-        failure.text = format!(
-            "{failed} of {total} were not confirmed; their lines are on standard output, to be published again; \
-             the first: {}",
-            failure.text
-        );
-        Err(failure)
-    }
-
-    fn prepare(&self, topology: &Topology, line: Line) -> Result<Prepared, String> {
-        let Ready { timeout, delay, notice } = self.wish.with(line, now())?;
-        let timeout = one_timeout(topology, timeout.as_deref())?;
-        let route = topology.route(timeout, &delay).map_err(|error| error.to_string())?;
-        let message = if self.text { Message::bare_order_id } else { Message::notice };
-        Ok(Prepared { message: message(route.clone(), &notice), route })
+        answer.refused.sort_by_key(|refused| refused.line);
+        self.output.print(&answer)?;
+        let Some(Refused { code, .. }) = answer.refused.first() else { return Ok(()) };
+        let text = format!("{} refused", counted(answer.refused.len(), "line"));
+        Err(Failure { code: *code, text })
     }
 }
 
-/// Where to.
-struct Destination {
-    topology: Topology,
-    routes: LevelRoutes,
-    publisher: Publisher,
-}
-
-impl Destination {
-    /// What waits until a time may by now take another way than the one that was looked at.
-    async fn send(&self, prepared: Prepared) -> Result<(), Failure> {
-        if let Some(missing) = Ways::of(&prepared.route).missing(&self.routes) {
-            return Err(Failure::configuration(format!("{missing}: run `overdue apply`")));
-        }
-        Ok(self.publisher.publish(prepared.message).await?)
-    }
-}
-
-/// The answer if all of them are confirmed.
-fn confirmed(list: Option<JsonList>, total: usize) -> Result<(), Failure> {
-    match list {
-        Some(list) => list.end(&Published { total, confirmed: total }),
-        None => print(format!("published {total}, all confirmed")),
-    }
-}
-
-/// The timeout that is named, or the only one.
-pub(super) fn one_timeout<'a>(
-    topology: &'a Topology,
-    named: Option<&'a str>,
-) -> Result<&'a str, String> {
-    match (named, topology.timeouts.as_slice()) {
-        (Some(timeout), _) => Ok(timeout),
-        (None, [only]) => Ok(&only.name),
-        (None, _) => Err("the topology has several timeouts: name one with --timeout".to_owned()),
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unreadable(error: io::Error) -> Failure {
-    Failure::configuration(format!("cannot read standard input: {error}"))
-}
-
-/// One line that is not empty.
-struct InputLine {
-    /// From 1.
-    number: usize,
-    /// Without the line break; or why it cannot be used.
-    text: Result<String, String>,
-}
-
-/// Copies the input to a file without a name, which is gone with the process.
-fn keep(mut input: impl Read) -> io::Result<File> {
-    let mut file = BufWriter::new(tempfile::tempfile()?);
-    io::copy(&mut input, &mut file)?;
-    file.flush()?;
-    file.into_inner().map_err(io::IntoInnerError::into_error)
-}
-
-/// The lines of a file, from its beginning.
-fn lines(file: &File) -> io::Result<impl Iterator<Item = io::Result<InputLine>>> {
-    let mut reader = BufReader::new(file);
-    reader.rewind()?;
-    let mut number = 0;
-    Ok(std::iter::from_fn(move || {
+/// Lines that are not blank, by number. The last is the first that cannot be read, or sent because the connection is gone.
+fn lines(publisher: &Publisher) -> impl Stream<Item = (usize, Result<Vec<u8>, Failure>)> {
+    let input = BufReader::new(io::stdin());
+    stream::unfold(Some((input, 0)), move |state| async move {
+        let (mut input, mut number) = state?;
         loop {
             number += 1;
-            match line(&mut reader) {
-                Ok(None) => return None,
-                Ok(Some(Ok(text))) if text.trim().is_empty() => {}
-                Ok(Some(text)) => return Some(Ok(InputLine { number, text })),
-                Err(error) => return Some(Err(error)),
+            let line = if publisher.is_closed() {
+                Err(Failure { code: exit::UNAVAILABLE, text: "the connection is gone".to_owned() })
+            } else {
+                line(&mut input).await
+            };
+            match line {
+                Ok(line) if line.is_empty() => return None,
+                Ok(line) if line.trim_ascii().is_empty() => {}
+                Ok(_) => return Some(((number, line), Some((input, number)))),
+                Err(failure) => {
+                    let text = format!("neither it nor a later line was sent: {failure}");
+                    return Some(((number, Err(Failure { text, ..failure })), None));
+                }
             }
         }
-    }))
+    })
 }
 
-/// The next line; none at the end.
-fn line(reader: &mut impl BufRead) -> io::Result<Option<Result<String, String>>> {
-    let mut bytes = Vec::new();
-    if reader.take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
-        return Ok(None);
+/// The next line; empty at the end of the input.
+async fn line(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, Failure> {
+    let mut line = Vec::new();
+    let read = input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await;
+    read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
+    if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
+        return Err(Failure::configuration("it has more than 64 KiB"));
     }
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
-    } else if bytes.len() as u64 == MAX_LINE_BYTES {
-        reader.skip_until(b'\n')?;
-        return Ok(Some(Err(format!("it has more than {} KiB", MAX_LINE_BYTES / 1024))));
-    }
-    Ok(Some(String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())))
+    Ok(line)
+}
+
+fn read(line: &[u8]) -> Result<Wish, Failure> {
+    serde_json::from_slice(line.trim_ascii()).map_err(|error| {
+        Failure::configuration(error.to_string().replace(" at line 1 column ", " at column "))
+    })
+}
+
+/// Whether the broker has all queues on the way of a notice. Without one it confirms the notice and parks it.
+fn check(route: &Route, routes: &LevelRoutes) -> Result<(), Failure> {
+    let Route { exchange, routing_key, .. } = route;
+    let timeout = routing_key.rsplit('.').next().unwrap_or_default();
+    let lacks = if !routes.leads(route) {
+        format!("`{exchange}` leads `{routing_key}` to no level")
+    } else if !routes.has_queue(timeout) {
+        format!("no queue of `{timeout}` gets what is due")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::configuration(format!(
+        "on the broker {lacks}, a message would be parked: run `overdue apply`, or publish with another delay"
+    )))
 }
 
 /// Which levels the broker routes to, and which timeouts have a queue: a message for what it does not have is confirmed and
@@ -309,66 +316,5 @@ async fn can_be_there(management: &Management, topology: &Topology) -> Result<()
         Err(error @ ManagementError::NoExchangeType { .. }) => Err(error.into()),
         // Who may not ask hears it from the broker.
         _ => Ok(()),
-    }
-}
-
-/// The ways of many messages, in the memory of a few: as many as there are queues, routing keys to one queue, and timeouts.
-#[derive(Debug, Default)]
-struct Ways {
-    keys: BTreeSet<String>,
-    queues: BTreeSet<String>,
-    timeouts: BTreeSet<String>,
-}
-
-impl Ways {
-    fn of(route: &Route) -> Self {
-        let mut ways = Self::default();
-        ways.add(route);
-        ways
-    }
-
-    fn add(&mut self, route: &Route) {
-        if route.queues.len() <= 1 && !self.keys.contains(&route.routing_key) {
-            self.keys.insert(route.routing_key.clone());
-        }
-        for queue in &route.queues {
-            if !self.queues.contains(queue) {
-                self.queues.insert(queue.clone());
-            }
-        }
-        let timeout = route.routing_key.rsplit('.').next().unwrap_or_default();
-        if !self.timeouts.contains(timeout) {
-            self.timeouts.insert(timeout.to_owned());
-        }
-    }
-
-    /// What the broker lacks, so that a message would be parked.
-    fn missing(&self, routes: &LevelRoutes) -> Option<String> {
-        if let Some(queue) = self.queues.iter().find(|queue| !routes.leads_to(queue)) {
-            return Some(format!(
-                "the broker routes nothing to `{queue}`, a message would be parked"
-            ));
-        }
-        let key = self.keys.iter().find(|key| !routes.leads_by(key))?;
-        let level = key.split('.').next().unwrap_or(key);
-        Some(format!(
-            "the broker has no level `{level}` that takes `{key}`, a message would be parked"
-        ))
-    }
-
-    /// Whether all of them would wait on the broker, and come to a worker then.
-    fn check(&self, routes: &LevelRoutes) -> Result<(), Failure> {
-        if let Some(missing) = self.missing(routes) {
-            return Err(Failure::configuration(format!(
-                "{missing}; nothing was sent: run `overdue apply`, or publish with another delay"
-            )));
-        }
-        let queueless = self.timeouts.iter().find(|timeout| !routes.has_queue(timeout));
-        queueless.map_or(Ok(()), |timeout| {
-            Err(Failure::configuration(format!(
-                "on the broker no queue of `{timeout}` gets what is due, a message would be parked; nothing was sent: \
-                 run `overdue apply`"
-            )))
-        })
     }
 }

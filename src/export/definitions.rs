@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::{Item, arguments_with_type, destination_type, items};
 use crate::{
     objects::{Binding, Exchange, Queue, arguments_json},
     text::{json_object, json_sections},
@@ -15,15 +14,12 @@ use crate::{
 /// `create_vhost` also puts the virtual host in, for a broker that boots empty. Not otherwise: importing it
 /// takes description, tags and default queue type of one that exists.
 pub fn render(topology: &Topology, vhost: &str, create_vhost: bool) -> String {
-    let (mut exchanges, mut queues, mut bindings) = (Vec::new(), Vec::new(), Vec::new());
-    for item in items(topology) {
-        match item {
-            Item::Exchange(object) => exchanges.push(exchange(&object, vhost)),
-            Item::Queue(object) => queues.push(queue(&object, vhost)),
-            Item::Binding(object) => bindings.push(binding(&object, vhost)),
-        }
-    }
-    let mut lists = vec![("exchanges", exchanges), ("queues", queues), ("bindings", bindings)];
+    let objects = topology.objects();
+    let mut lists = vec![
+        ("exchanges", objects.exchanges.values().map(|it| exchange(it, vhost)).collect()),
+        ("queues", objects.queues.values().map(|it| queue(it, vhost)).collect()),
+        ("bindings", objects.bindings.iter().map(|it| binding(it, vhost)).collect()),
+    ];
     if create_vhost {
         lists.insert(0, ("vhosts", vec![json_object([("name", Value::from(vhost))])]));
     }
@@ -43,21 +39,24 @@ fn exchange(exchange: &Exchange, vhost: &str) -> String {
 }
 
 fn queue(queue: &Queue, vhost: &str) -> String {
+    let mut arguments = arguments_json(&queue.arguments);
+    arguments.insert("x-queue-type".to_owned(), Value::from(queue.kind.as_str()));
     json_object([
         ("name", Value::from(queue.name.as_str())),
         ("vhost", Value::from(vhost)),
         ("durable", Value::from(queue.durable)),
         ("auto_delete", Value::from(queue.auto_delete)),
-        ("arguments", Value::from(arguments_with_type(queue))),
+        ("arguments", Value::from(arguments)),
     ])
 }
 
 fn binding(binding: &Binding, vhost: &str) -> String {
+    let destination_type = if binding.to_queue { "queue" } else { "exchange" };
     json_object([
         ("source", Value::from(binding.source.as_str())),
         ("vhost", Value::from(vhost)),
         ("destination", Value::from(binding.destination.as_str())),
-        ("destination_type", Value::from(destination_type(binding))),
+        ("destination_type", Value::from(destination_type)),
         ("routing_key", Value::from(binding.routing_key.as_str())),
         ("arguments", Value::from(arguments_json(&binding.arguments))),
     ])

@@ -249,17 +249,13 @@ fn again(topology: &Topology) -> String {
 }
 
 /// The frame.
-pub(super) const TAKEN_OVER: &str = "taken_over";
+const TAKEN_OVER: &str = "taken_over";
 const OLD: &str = "old_name";
 const BY_HEADER: &str = "old_in";
 const LEVELS: &str = "old_levels";
 const REST: &str = "old_rest";
 const DUE: &str = "old_due";
 const CONSUMERS: &str = "old_consumers";
-
-/// Boxes in the order in which messages pass them; those of one column together.
-pub(super) const TAKEN_OVER_COLUMNS: [&[&str]; 5] =
-    [&[OLD], &[BY_HEADER], &[LEVELS, REST], &[DUE], &[CONSUMERS]];
 
 /// Nothing where nothing is taken over.
 fn taken_over(topology: &Topology, live: Option<&Live>) -> Vec<Node> {

@@ -1,4 +1,4 @@
-//! From a delay to a routing key, and back.
+//! From a delay to a routing key.
 
 use std::time::Duration;
 
@@ -26,8 +26,6 @@ pub struct Path {
     pub routing_key: String,
     /// The queues it waits in, in order.
     pub hops: Vec<Hop>,
-    /// The last word of the routing key, which the due exchange looks at.
-    pub word: String,
 }
 
 /// One queue of a [`Path`].
@@ -78,37 +76,6 @@ pub enum DelayError {
     },
 }
 
-/// Why a routing key is not one of this ladder.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// No place of the ladder has this exchange.
-    #[error("the ladder has no exchange `{exchange}`: it has {}", known.join(", "))]
-    Exchange {
-        /// As given.
-        exchange: String,
-        /// The exchanges of the ladder, largest unit first.
-        known: Vec<String>,
-    },
-    /// A digit is missing, too high, or not written as this program writes it.
-    #[error("word {number} of `{routing_key}` has to be a number from 0 to {highest}, for {unit}", unit = length(Duration::from_millis(*unit_ms)))]
-    Digit {
-        /// As given.
-        routing_key: String,
-        /// Which word, from 1.
-        number: usize,
-        /// The highest digit there is.
-        highest: u32,
-        /// What digit 1 holds, in milliseconds.
-        unit_ms: u64,
-    },
-    /// No word follows the digits.
-    #[error("`{routing_key}` has digits only: the word of the timeout has to follow")]
-    NoWord {
-        /// As given.
-        routing_key: String,
-    },
-}
-
 impl Ladder {
     /// The path that holds a message for `delay`, rounded to the resolution; `word` is what the due exchange looks at.
     ///
@@ -134,35 +101,15 @@ impl Ladder {
         let numbers = digits.iter().map(|digit| format!("{digit}."));
         let routing_key = numbers.chain([word.to_owned()]).collect::<String>();
         match routing_key.len() {
-            0..=MAX_KEY_BYTES => Ok(self.path(digits, routing_key, word)),
+            0..=MAX_KEY_BYTES => Ok(self.path(digits, routing_key)),
             bytes => Err(DelayError::KeyTooLong { word: word.to_owned(), bytes }),
         }
     }
 
-    /// The way that a message takes which was published to an exchange of this ladder with this routing key.
-    ///
-    /// As on the broker, words between the digit of that exchange and the last word do not matter.
-    pub fn decode(&self, exchange: &str, routing_key: &str) -> Result<Path, KeyError> {
-        let entry = self.places.iter().position(|place| self.exchange(*place) == exchange);
-        let unknown = || KeyError::Exchange {
-            exchange: exchange.to_owned(),
-            known: self.places.iter().rev().map(|place| self.exchange(*place)).collect(),
-        };
-        let places = self.places.get(..=entry.ok_or_else(unknown)?).unwrap_or_default();
-        let words: Vec<&str> = routing_key.split('.').collect();
-        let digit = |(index, place): (usize, &Place)| {
-            let word = words.get(index).copied();
-            word.and_then(|word| digit(word, place.highest)).ok_or_else(|| KeyError::Digit {
-                routing_key: routing_key.to_owned(),
-                number: index.saturating_add(1),
-                highest: place.highest,
-                unit_ms: place.unit_ms,
-            })
-        };
-        let digits = places.iter().enumerate().map(digit).collect::<Result<Vec<u32>, _>>()?;
-        let word = words.iter().skip(digits.len()).next_back().filter(|word| !word.is_empty());
-        let word = word.ok_or_else(|| KeyError::NoWord { routing_key: routing_key.to_owned() })?;
-        Ok(self.path(&digits, routing_key.to_owned(), word))
+    /// The path through all places up to the one at `index`, with the digit 1 at the smallest alone.
+    pub(crate) fn through(&self, index: usize, word: &str) -> Path {
+        let digits: Vec<u32> = std::iter::once(1).chain(std::iter::repeat_n(0, index)).collect();
+        self.path(&digits, format!("1.{}{word}", "0.".repeat(index)))
     }
 
     /// The digits of a number of steps, smallest unit first; the last place takes what is left.
@@ -180,7 +127,7 @@ impl Ladder {
     }
 
     /// `digits` are those up to the place that the message enters at.
-    fn path(&self, digits: &[u32], routing_key: String, word: &str) -> Path {
+    fn path(&self, digits: &[u32], routing_key: String) -> Path {
         let passed = self.places.iter().zip(digits).rev();
         let waits = passed.clone().filter(|(_, digit)| **digit > 0);
         let hop = |(place, digit): (&Place, &u32)| Hop {
@@ -188,12 +135,7 @@ impl Ladder {
             hold: Duration::from_millis(place.hold_ms(*digit)),
         };
         let entry = passed.map(|(place, _)| self.exchange(*place)).next();
-        Path {
-            exchange: entry.unwrap_or_default(),
-            routing_key,
-            hops: waits.map(hop).collect(),
-            word: word.to_owned(),
-        }
+        Path { exchange: entry.unwrap_or_default(), routing_key, hops: waits.map(hop).collect() }
     }
 }
 
@@ -205,10 +147,4 @@ fn rounded(delay: Duration, step: Duration, rounding: Rounding) -> Option<u64> {
         Rounding::Up => delay.div_ceil(step),
     };
     u64::try_from(steps).ok()
-}
-
-/// A digit as it is in bindings: no sign, no leading zeros.
-fn digit(word: &str, highest: u32) -> Option<u32> {
-    let digit: u32 = word.parse().ok()?;
-    (digit <= highest && digit.to_string() == word).then_some(digit)
 }

@@ -19,7 +19,7 @@ use crate::{
 
 /// Something failed that none of the others names.
 pub(crate) const FAILED: u8 = 1;
-/// The command has worked, and what it looked at is not as it should be: `verify`, `doctor`, `inspect`, `effect check`, `plan --check`,
+/// The command has worked, and what it looked at is not as it should be: `verify`, `doctor`, `effect check`, `plan --check`,
 /// `status --check`, `check --deny-warnings`.
 pub(crate) const FINDINGS: u8 = 2;
 /// Some steps of a plan are done; applying again goes on.

@@ -29,7 +29,7 @@ pub enum Reach {
 /// A user tag: access to the management API (<https://www.rabbitmq.com/docs/management#permissions>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// `management`, `policymaker`.
+    /// e.g. `management`.
     pub name: &'static str,
     /// What it is needed for.
     pub why: &'static str,
@@ -224,7 +224,7 @@ fn administrator(topology: &Topology) -> Role {
         needs.exchange(Right::Write, &entry.exchange, "verify --probe publishes to it");
     }
     for right in Right::ALL {
-        needs.0.insert((right, probe.clone()), "verify --probe and inspect listen there");
+        needs.0.insert((right, probe.clone()), "verify --probe listens there");
     }
     let lock = Object::Named(topology.lock_queue());
     needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
@@ -239,13 +239,13 @@ fn administrator(topology: &Topology) -> Role {
     let later = later.map(|(right, name)| (right, Object::Named(name))).into();
     Role {
         name: "topology",
-        purpose: "plan, apply, remove, verify, rebuild, inspect and unblock",
+        purpose: "plan, apply, remove, verify and rebuild",
         topology: topology.name.clone(),
         needs: needs.list(),
         reach: Reach::Topology { objects, later },
         tag: Some(Tag {
-            name: "policymaker",
-            why: "read and change through the management API; unblock sets a policy",
+            name: "management",
+            why: "read and change through the management API",
             optional: false,
         }),
         routing_keys: Vec::new(),

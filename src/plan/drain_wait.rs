@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use super::{
     Change, Draining, Drains, Plan, RetiredExchange, count_of, counts::StatisticsInterval,
 };
-use crate::diagnostic::unblock;
 
 /// What has been seen so far.
 #[derive(Clone, Debug)]
@@ -79,10 +78,9 @@ pub enum GaveUp {
     /// What should have come out by now has not.
     #[error(
         "queue {queue} still holds {}, although the last of them was due {late:?} ago: no queue takes them. \
-         `overdue verify` says which one blocks them, and `{}` frees them once that is fixed. \
+         `overdue verify` says which one blocks them; once that is fixed, the broker tries them again within three minutes. \
          Nothing is lost",
-        count_of(*messages),
-        unblock(queue)
+        count_of(*messages)
     )]
     Stuck {
         /// The queue.
@@ -95,9 +93,8 @@ pub enum GaveUp {
     /// A level may be blocked, and then what is for the queue may still be in it.
     #[error(
         "queue {queue} stays bound: for {for_s} s each look has found dead letters in all slots of a level, now of {level}, so it may \
-         be blocked. `overdue verify` says by what, and `{}` frees them once that is fixed. \
-         Nothing is lost; a later `overdue apply` goes on",
-        unblock(level)
+         be blocked. `overdue verify` says by what; once that is fixed, the broker tries them again within three minutes. \
+         Nothing is lost; a later `overdue apply` goes on"
     )]
     Blocked {
         /// The queue.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::{
-    diagnostic::{list_held, unblock},
+    diagnostic::list_held,
     text::{OneLine, counted},
     topology::level::Ttl,
 };
@@ -234,9 +234,8 @@ impl fmt::Display for Drains {
                 if let Some(level) = blocked {
                     return write!(
                         f,
-                        "; dead letters are in all slots of {level}, so it may be blocked: `overdue verify` says by what, and \
-                         `{}` frees them once that is fixed",
-                        unblock(level)
+                        "; dead letters are in all slots of {level}, so it may be blocked: `overdue verify` says by what; once \
+                         that is fixed, the broker tries them again within three minutes"
                     );
                 }
                 let within = within.map(about);

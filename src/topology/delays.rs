@@ -342,11 +342,7 @@ fn ladder_trials(ladder: &Ladder, word: &str) -> Vec<Trial> {
 /// Places whose own digit 1 takes longer than `within`: with 0 for all digits but the smallest.
 fn ladder_trials_through(ladder: &Ladder, word: &str, within: Duration) -> Vec<Trial> {
     let places = ladder.places().iter().enumerate().filter(|(_, place)| place.unit() > within);
-    let through = places.filter_map(|(index, place)| {
-        let key = format!("1.{}{word}", "0.".repeat(index));
-        ladder_trial(ladder.decode(&ladder.exchange(*place), &key).ok()?)
-    });
-    through.collect()
+    places.filter_map(|(index, _)| ladder_trial(ladder.through(index, word))).collect()
 }
 
 fn ladder_trial(path: Path) -> Option<Trial> {

@@ -1,5 +1,4 @@
-//! Where a due notice is published: exchange and routing key, checked before anything is sent. And back: what an exchange
-//! and a routing key mean.
+//! Where a due notice is published: exchange and routing key, checked before anything is sent.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use jiff::Timestamp;
 use crate::{
     ladder::{
         Ladder,
-        path::{DelayError, KeyError, Path, Rounding},
+        path::{DelayError, Rounding},
     },
     text::{did_you_mean, length, millis},
 };
@@ -16,7 +15,7 @@ use crate::{
 use super::{
     Timeout, Topology,
     level::{Interval, Level, LevelError, MAX_TTL_MS, Ttl},
-    strategy::{BeforeTimeout, Entry, Strategy},
+    strategy::Strategy,
 };
 
 /// How a publisher names the delay.
@@ -57,21 +56,6 @@ impl Delay {
     /// Below zero, longer than ten years, or not a duration.
     pub fn after(text: &str) -> Result<Self, LevelError> {
         text.parse::<Interval>().map(|after| Self::Exactly(after.as_duration()))
-    }
-}
-
-impl Delay {
-    /// How long that is for `timeout`.
-    pub(crate) fn length(&self, timeout: &Timeout) -> Result<Duration, RouteError> {
-        let level = match self {
-            Self::Exactly(delay) => return Ok(*delay),
-            Self::Usual => timeout.after.clone(),
-            Self::Level(name) => name.parse()?,
-            Self::Category(name) => {
-                timeout.after_by_category.get(name).unwrap_or(&timeout.after).clone()
-            }
-        };
-        Ok(level.ttl().as_duration())
     }
 }
 
@@ -285,130 +269,4 @@ impl Topology {
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// Why a message with an exchange and a routing key would not wait.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PublishedError {
-    /// Nothing of the topology takes messages there.
-    #[error("notices are not published to `{exchange}`: use {known}")]
-    Exchange {
-        /// As given.
-        exchange: String,
-        /// The exchanges that take notices.
-        known: String,
-    },
-    /// The key does not say where it was published.
-    #[error("`{routing_key}` is not a routing key of a notice; {example}")]
-    Form {
-        /// As given.
-        routing_key: String,
-        /// One that is.
-        example: String,
-    },
-    /// Not a path of the ladder.
-    #[error(transparent)]
-    Ladder(#[from] KeyError),
-    /// There is no such level or timeout.
-    #[error(transparent)]
-    Route(#[from] RouteError),
-    /// The exchange of the plugin reads the delay from a header.
-    #[error(
-        "the delay of a message to `{exchange}` is in its header x-delay, without it there is none: give it with --after"
-    )]
-    NoDelay {
-        /// Which exchange.
-        exchange: String,
-    },
-}
-
-impl Topology {
-    /// The route of a message, and its timeout; without `exchange`, the one that has such keys. `delay` is what the
-    /// header `x-delay` says.
-    ///
-    /// # Errors
-    /// The broker would park it, or nobody says how long it waits.
-    pub fn published(
-        &self,
-        exchange: Option<&str>,
-        routing_key: &str,
-        delay: Option<Duration>,
-    ) -> Result<(Route, String), PublishedError> {
-        let entry = self.entry_of(exchange, routing_key)?;
-        let word = routing_key.rsplit('.').next().unwrap_or(routing_key);
-        let route = match &entry.before {
-            BeforeTimeout::Levels(_) => self.through_level(routing_key)?,
-            BeforeTimeout::Digits(_) => self.up_the_ladder(&entry.exchange, routing_key)?,
-            BeforeTimeout::Nothing => {
-                let exchange = entry.exchange.clone();
-                let delay = delay.ok_or(PublishedError::NoDelay { exchange })?;
-                // What the header says, without a lead.
-                self.route_rounded_up(word, &Delay::Exactly(delay))?
-            }
-        };
-        // The timeout has to be one of the topology, whatever the way is.
-        self.route(word, &Delay::Usual)?;
-        Ok((Route { routing_key: routing_key.to_owned(), ..route }, word.to_owned()))
-    }
-
-    fn entry_of(&self, exchange: Option<&str>, key: &str) -> Result<Entry, PublishedError> {
-        let entries = self.entries();
-        let found = entries.iter().find(|entry| match exchange {
-            Some(exchange) => entry.exchange == exchange,
-            None => entry.takes(key),
-        });
-        found.cloned().ok_or_else(|| match exchange {
-            Some(exchange) => PublishedError::Exchange {
-                exchange: exchange.to_owned(),
-                known: list(entries.iter().map(|entry| entry.exchange.as_str())),
-            },
-            None => self.form(key),
-        })
-    }
-
-    /// A key that is none, beside the one of the first timeout.
-    fn form(&self, key: &str) -> PublishedError {
-        let usual = self.timeouts.first().map(|it| (it, self.route(&it.name, &Delay::Usual)));
-        let example = match usual {
-            Some((timeout, Ok(Route { exchange, routing_key, .. }))) => {
-                format!(
-                    "for {} of `{}` it is `{routing_key}` at `{exchange}`",
-                    timeout.after, timeout.name
-                )
-            }
-            _ => "the topology has nothing that delays".to_owned(),
-        };
-        PublishedError::Form { routing_key: key.to_owned(), example }
-    }
-
-    /// `<level>.<timeout>`, two words.
-    fn through_level(&self, key: &str) -> Result<Route, PublishedError> {
-        let (level, word) = key.split_once('.').ok_or_else(|| self.form(key))?;
-        if word.contains('.') || word.is_empty() {
-            return Err(self.form(key));
-        }
-        Ok(self.through(self.known_level(level)?, word))
-    }
-
-    fn up_the_ladder(&self, exchange: &str, key: &str) -> Result<Route, PublishedError> {
-        let path = self.strategy.ladder().map(|ladder| ladder.decode(exchange, key));
-        Ok(path.ok_or(RouteError::NoDelay)?.map(Path::into)?)
-    }
-}
-
-impl Entry {
-    /// Whether a routing key looks like one of those that are published here.
-    fn takes(&self, key: &str) -> bool {
-        let first = key.split('.').next().unwrap_or(key);
-        match &self.before {
-            BeforeTimeout::Levels(levels) => levels.iter().any(|level| level == first),
-            BeforeTimeout::Digits(number) => {
-                let mut before = key.rsplit('.').skip(1);
-                let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-                before.by_ref().take(*number).filter(|word| is_number(word)).count() == *number
-                    && before.next().is_none()
-            }
-            BeforeTimeout::Nothing => !key.contains('.'),
-        }
-    }
 }

@@ -282,16 +282,17 @@ fn finding(
         let rest = if all_held { ". Nothing leaves this queue any more" } else { "" };
         format!("{}{rest}", list.join("; "))
     };
-    Diagnostic::new(
-        "stuck-dead-letters",
-        severity,
-        Subject::Queue(queue.name.clone()),
-        format!(
-            "{} {} due and not handed on ({apart:?} earlier: {before})",
-            counted(now, "message"),
-            if now == 1 { "is" } else { "are" }
-        ),
-    )
-    .because(reason)
-    .fix(Fix::Unblock(queue.name.clone()))
+    let message = format!(
+        "{} {} due and not handed on ({apart:?} earlier: {before})",
+        counted(now, "message"),
+        if now == 1 { "is" } else { "are" }
+    );
+    let subject = Subject::Queue(queue.name.clone());
+    let found = Diagnostic::new("stuck-dead-letters", severity, subject, message).because(reason);
+    if blocked.is_empty() {
+        return found;
+    }
+    found.fix(Fix::Text(
+        "fix that; the broker then tries them again within three minutes".to_owned(),
+    ))
 }

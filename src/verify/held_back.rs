@@ -88,7 +88,7 @@ fn held_back(kind: Kind<'_>, stats: &QueueStats) -> Option<Diagnostic> {
     let text = format!("it holds {} back{}", counted(held, "message"), last.unwrap_or_default());
     let found =
         Diagnostic::new("held-back", Severity::Warning, Subject::Queue(stats.name.clone()), text);
-    let fix = "publish without the header x-opt-delivery-time: overdue inspect names notices that have it";
+    let fix = "publish without the header x-opt-delivery-time";
     Some(found.because(why).fix(Fix::Text(fix.to_owned())))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::effective_settings::Effective;
 use crate::{
-    diagnostic::{Diagnostic, Fix, Severity, Subject, unblock},
+    diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{DELAYED_MESSAGE, Queue},
     plan::{
         own_queues::{Kind, role},
@@ -38,23 +38,18 @@ pub(super) fn findings(
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
 ) -> Vec<Diagnostic> {
-    let unblocking = format!("{}.unblock.", topology.name);
     let mut hits: BTreeMap<Hit<'_>, Vec<&str>> = BTreeMap::new();
-    let mut found = Vec::new();
     for queue in observed.objects.queues.values() {
         let (Some(role), Some(stats)) =
             (role(topology, &observed.objects, queue), stats.get(&queue.name))
         else {
             continue;
         };
-        match stats.policy.as_deref().filter(|name| name.starts_with(&unblocking)) {
-            Some(policy) => found.push(left_over(queue, policy)),
-            None => hits_of(queue, role, stats)
-                .for_each(|hit| hits.entry(hit).or_default().push(&queue.name)),
+        for hit in hits_of(queue, role, stats) {
+            hits.entry(hit).or_default().push(&queue.name);
         }
     }
-    found.extend(hits.into_iter().map(|(hit, queues)| hit.finding(&queues)));
-    found
+    hits.into_iter().map(|(hit, queues)| hit.finding(&queues)).collect()
 }
 
 /// What a policy does to a queue; the order is that of the report.
@@ -107,18 +102,6 @@ impl Hit<'_> {
             operator: self.operator.map(str::to_owned),
         })
     }
-}
-
-/// `overdue unblock` was ended before it could delete its policy, which is a copy of what applied before.
-fn left_over(queue: &Queue, policy: &str) -> Diagnostic {
-    Diagnostic::new(
-        "left-over-policy",
-        Severity::Warning,
-        Subject::Queue(queue.name.clone()),
-        format!("policy {policy} of an interrupted `overdue unblock` is still there"),
-    )
-    .because("changes of the policy it was copied from do not reach the queue")
-    .fix(Fix::Text(unblock(&queue.name)))
 }
 
 /// What a policy key does to a queue; the order is that of the report.

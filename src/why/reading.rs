@@ -224,17 +224,6 @@ impl OrderReading {
         }
     }
 
-    /// How long it is to be waited for, and for which timeout; none where nothing is.
-    pub fn remaining(&self) -> Option<(&str, Duration)> {
-        let seen = self.leading()?;
-        match seen.outcome.get()? {
-            Outcome::NotDue { remaining } if !remaining.is_zero() => {
-                Some((seen.timeouts.first()?, *remaining))
-            }
-            _ => None,
-        }
-    }
-
     /// Whether anything of it is or was there, or could not be asked.
     pub fn is_known(&self) -> bool {
         let is_gone = |seen: &Seen| matches!(seen.outcome, Known::Known(Outcome::Unknown));

@@ -51,12 +51,6 @@ impl Received {
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
     }
 
-    /// Whether its properties are those that it was published with: not where a body was left out, or they could not be read.
-    pub fn has_its_properties(&self) -> bool {
-        let replaced = [headers::BODY_LEFT_OUT, headers::PROPERTIES_DROPPED];
-        !replaced.iter().any(|header| self.headers.contains_key(header))
-    }
-
     /// The same without the headers that no copy keeps, but for what was left out of it.
     pub fn without_needless_headers(self) -> Self {
         Self { headers: headers::kept(&self.headers), ..self }

@@ -23,11 +23,6 @@ const HEADERS: &str = "headers";
 /// More than the longest `x-delay`, which is 49.7 days, by a clock that may have been set back meanwhile.
 const LONGEST_MS: u64 = 100 * 24 * 60 * 60 * 1000;
 
-/// Whether a message is on its way through the exchange that was taken over.
-pub(crate) fn is_on_its_way(headers: &FieldTable) -> bool {
-    headers.contains_key(WAITS)
-}
-
 /// A message that is to come out as it was published.
 #[derive(Clone, Debug)]
 pub struct Delayed {

@@ -151,7 +151,7 @@ async fn the_documented_users_can_apply_and_run() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
     let orders = r"^orders\.";
-    let [url, management] = world.broker_user("management,policymaker", Some([orders; 3])).await;
+    let [url, management] = world.broker_user("management", Some([orders; 3])).await;
     let user = [
         ("OVERDUE_BROKER__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),

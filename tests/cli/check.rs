@@ -112,14 +112,3 @@ fn the_schema_needs_no_file() {
     assert_eq!(run.code, Some(0));
     assert_eq!(run.json()["title"], "topology.toml");
 }
-
-#[test]
-fn a_picture_goes_to_the_file_that_is_named() {
-    let folder = Folder::with(&[("topology.toml", WITHOUT_FINDINGS)]);
-    let printed = folder.run(&["export", "--format", "svg"], &[]).stdout;
-    let written = folder.run(&["export", "--format", "svg", "--save", "topology.svg"], &[]);
-    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""));
-    assert_eq!(fs::read_to_string(folder.path("topology.svg")).expect("the picture"), printed);
-    let nowhere = folder.run(&["export", "--format", "svg", "--save", "no/such/folder.svg"], &[]);
-    assert_eq!(nowhere.code, Some(1));
-}

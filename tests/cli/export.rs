@@ -26,12 +26,13 @@ fn the_virtual_host_is_the_one_of_the_settings_unless_given() {
 #[test]
 fn a_file_gets_what_standard_output_would() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("main.tf");
-    let (code, printed, _) = overdue(&["export", "--format", "terraform"]);
+    let path = dir.path().join("orders.md");
+    let (code, printed, _) = overdue(&["export", "--format", "mermaid"]);
     assert_eq!(code, 0);
-    let out = ["export", "--format", "terraform", "--save", path.to_str().unwrap()];
+    let out = ["export", "--format", "mermaid", "--save", path.to_str().unwrap()];
     assert_eq!(overdue(&out), (0, String::new(), String::new()));
     assert_eq!(fs::read_to_string(path).unwrap(), printed);
+    assert_eq!(overdue(&["export", "--format", "mermaid", "--save", "no/such/folder.md"]).0, 1);
 }
 
 #[test]
@@ -48,16 +49,12 @@ fn a_warning_about_passwords_is_not_part_of_the_definitions() {
 
 #[test]
 fn what_does_not_fit_together_is_a_usage_error() {
-    let wrong: [(&[&str], &str); 8] = [
+    let wrong: [(&[&str], &str); 7] = [
         (&["export"], "--format"),
-        (&["export", "--format", "terraform", "--create-vhost"], "--format definitions only"),
-        (&["export", "--format", "definitions", "--namespace", "x"], "--format kubernetes only"),
-        (&["export", "--format", "terraform", "--cluster-name", "x"], "--format kubernetes only"),
-        (
-            &["export", "--format", "ladder", "--vhost", "x"],
-            "--format definitions, rabbitmqadmin, terraform or kubernetes only",
-        ),
-        (&["export", "--format", "terraform", "--vhost", "a\nb"], "control character"),
+        (&["export", "--format", "mermaid", "--create-vhost"], "--format definitions only"),
+        (&["export", "--format", "definitions", "--live"], "--format mermaid only"),
+        (&["export", "--format", "ladder", "--vhost", "x"], "--format definitions only"),
+        (&["export", "--format", "definitions", "--vhost", "a\nb"], "control character"),
         (&["permissions", "--user-prefix", "a\nb"], "control character"),
         (&["permissions", "--user-prefix=-x"], "taken for an option"),
     ];

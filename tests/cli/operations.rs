@@ -174,23 +174,12 @@ fn the_compose_file_mounts_settings_and_sql() {
 
 #[test]
 fn kubectl_takes_the_manifests_where_it_is() {
-    for overlay in ["apply", "operator"] {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes/overlays");
-        let Ok(run) = Command::new("kubectl").arg("kustomize").arg(root.join(overlay)).output()
-        else {
-            eprintln!("LEFT OUT: kubectl is not installed");
-            return;
-        };
-        assert!(run.status.success(), "{run:?}");
-    }
-}
-
-/// What the operator gets is the topology that the workers read.
-#[test]
-fn the_objects_of_the_operator_are_those_of_the_topology() {
-    let folder = Folder::with(&[("topology.toml", &settings().1["topology.toml"])]);
-    let run = folder.run(&["export", "--format", "kubernetes", "--vhost", "/"], &[]);
-    assert_eq!(run.stdout, read("deploy/kubernetes/overlays/operator/topology.yaml"), "{run}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes/overlays/apply");
+    let Ok(run) = Command::new("kubectl").arg("kustomize").arg(root).output() else {
+        eprintln!("LEFT OUT: kubectl is not installed");
+        return;
+    };
+    assert!(run.status.success(), "{run:?}");
 }
 
 #[test]

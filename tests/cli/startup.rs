@@ -14,7 +14,7 @@ async fn run_declares_the_topology_and_closes_what_publish_announced() {
     {
         let published = world.overdue(&[&["publish", order], arguments].concat());
         assert_eq!(published.code, Some(0), "{published}");
-        assert_eq!(published.stdout, "published 1, all confirmed\n");
+        assert_eq!(published.stdout, "published 1, refused 0\n");
     }
     world.until_closed(2).await;
     world.assert_invariants().await;

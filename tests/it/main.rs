@@ -42,7 +42,6 @@ mod hold;
 mod horizon;
 mod hostile_sizes;
 mod independent;
-mod inspect;
 mod interleavings;
 mod interrupted;
 mod invariants;

@@ -92,9 +92,8 @@ async fn a_shortened_deadline_needs_a_second_message() {
     assert_eq!((counts.closed, counts.put_back, counts.parked), (1, 0, 0), "{counts:?}");
 }
 
-/// Its notice comes at the old deadline all the same, and the order stays open: what that notice shows.
 #[apply(world_test)]
-async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
+async fn explain_shows_a_deadline_that_was_moved() {
     let world = World::of(LADDER).await;
     let ids = world.orders("o", 3, 3_600_000).await;
     world.sql("UPDATE orders SET due_at = now() + interval '37 min 59 s'").await;
@@ -102,10 +101,9 @@ async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
     assert_eq!(run.code, Some(0), "{run}");
     let shown = run.json();
     assert_eq!(shown["order"]["status"], "not_due", "{run}");
-    assert_eq!(shown["publishes"][0]["exchange"], "orders.ladder.10m", "{run}");
-    let key = shown["publishes"][0]["routing_key"].as_str().unwrap();
-    assert!(key.ends_with(".7.3.unpaid"), "{run}");
-    assert_eq!(shown["due_at"], shown["order"]["due_at"], "{run}");
+    let due_at: jiff::Timestamp = shown["order"]["due_at"].as_str().unwrap().parse().unwrap();
+    let asked: jiff::Timestamp = shown["order"]["now"].as_str().unwrap().parse().unwrap();
+    assert_eq!((due_at - asked).total(jiff::Unit::Minute).unwrap().ceil() as i64, 38, "{run}");
 
     // Asking changes nothing: neither the paid one nor the overdue one.
     assert!(world.pay(&ids[1]).await);
@@ -113,7 +111,6 @@ async fn explain_shows_the_rest_of_a_deadline_that_was_moved() {
     for (id, status) in [(&ids[1], "final"), (&ids[2], "overdue")] {
         let run = world.overdue(&["explain", "--order", id, "-o", "json"]);
         assert_eq!(run.json()["order"]["status"], status, "{run}");
-        assert!(run.json().get("publishes").is_none(), "{run}");
     }
     assert_eq!(world.status(&ids[2]).await, "unpaid");
     assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);

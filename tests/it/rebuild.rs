@@ -370,7 +370,7 @@ async fn a_timeout_that_is_not_applied_gets_nothing() {
         assert!(run.stderr.contains(lacks) && run.stderr.contains(nothing), "{run}");
     };
     refused(&["rebuild", "--yes"], "run `overdue apply` first; nothing was published");
-    refused(&["publish", "o-0", "--timeout", "unshipped"], "nothing was sent: run `overdue apply`");
+    refused(&["publish", "o-0", "--timeout", "unshipped"], "would be parked: run `overdue apply`");
     let wire = world.wire().await;
     assert_eq!((wire.ready(LAST_LEVEL).await, wire.ready("orders.parked").await), (0, 0));
     let run = world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer);

@@ -64,8 +64,6 @@ async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
         &["doctor"],
         &["doctor", "-o", "json"],
         &["export", "--live", "--format", "mermaid"],
-        &["export", "--live", "--format", "svg"],
-        &["unblock", NAME],
         &["run"],
         &["apply", "--yes"],
         &["verify"],

@@ -1,4 +1,4 @@
-//! `overdue verify` and `overdue unblock` on a real broker.
+//! `overdue verify` on a real broker.
 
 mod links;
 mod policies;
@@ -6,7 +6,7 @@ mod printed;
 mod probes;
 mod rules;
 mod shapes;
-mod unblock;
+mod stuck;
 
 use crate::support::{Services, World, samples::TWO_TIMEOUTS};
 

@@ -1,5 +1,4 @@
 //! The drawings.
 
-mod layout;
 mod live;
 mod text;

@@ -90,7 +90,6 @@ fn paths_read_like_this() {
     ];
     let paths = paths.map(|(ladder, ms, rounding)| {
         let path = ladder.enter(Duration::from_millis(ms), rounding, "unpaid").expect("a path");
-        assert_eq!(ladder.decode(&path.exchange, &path.routing_key).as_ref(), Ok(&path));
         format!("{ms} ms {rounding:?}: {}", shown(&path))
     });
     insta::assert_snapshot!(paths.join("\n"));
@@ -180,19 +179,6 @@ fn what_is_refused_reads_like_this() {
         ladder.enter(late, Rounding::Down, word).expect_err("no path").to_string()
     }));
     assert!(ladder.enter(Duration::MAX, Rounding::Up, "unpaid").is_err());
-    let keys = [
-        ("orders.in", "0.3.unpaid"),
-        ("orders.ladder.1m", "0.3.unpaid"),
-        ("orders.ladder.1m", "0.6.1.unpaid"),
-        ("orders.ladder.1m", "0.5.01.unpaid"),
-        ("orders.ladder.1m", "0.5.+1.unpaid"),
-        ("orders.ladder.1m", "0.5.1"),
-        ("orders.ladder.1m", "0.5.1."),
-        ("orders.ladder.1m", ""),
-    ];
-    texts.extend(
-        keys.map(|(exchange, key)| ladder.decode(exchange, key).expect_err("no path").to_string()),
-    );
     insta::assert_snapshot!(texts.join("\n"));
 }
 

@@ -182,21 +182,6 @@ fn what_is_due_is_put_back_to_where_it_comes_out() {
     }
 }
 
-/// The broker's bindings of levels are `<level>.*`.
-#[test]
-fn a_key_of_a_level_has_two_words() {
-    let [levels, _, plugin] = strategies();
-    for key in ["5m.gift.unpaid", "5m.", "unpaid"] {
-        let refused = levels.published(Some("orders.in"), key, None).expect_err(key).to_string();
-        assert!(refused.contains("is not a routing key of a notice"), "{refused}");
-    }
-    // What stands before the timeout is the publisher's where the exchange holds the message.
-    let delay = Some(Duration::from_secs(1));
-    let (route, timeout) = plugin.published(Some("orders.delayed"), "gift.unpaid", delay).unwrap();
-    assert_eq!((route.routing_key.as_str(), timeout.as_str()), ("gift.unpaid", "unpaid"));
-    assert_eq!(route.x_delay, Some(1_000));
-}
-
 #[test]
 fn a_strategy_is_called_as_in_the_file() {
     let names = strategies().map(|topology| topology.strategy.as_str());

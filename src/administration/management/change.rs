@@ -1,7 +1,5 @@
 //! One call of the management API per change of a plan.
 
-use std::collections::BTreeMap;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -9,7 +7,6 @@ use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
     administration::objects::BindingInfo,
     objects::{Binding, arguments_json, mark::Leaving},
-    permissions::pattern::escape,
     plan::Change,
     topology::Topology,
 };
@@ -106,38 +103,6 @@ impl Management {
         let key = bound.into_iter().find(is_it).and_then(|it| it.properties_key);
         let Some(key) = key else { return Ok(()) };
         self.delete(&[&self.between(binding)[..], &[&key]].concat()).await
-    }
-
-    /// Makes the broker try the dead letters of `queue` again, by a policy that sets `definition` and is deleted
-    /// at once. Whatever changes about a queue's policy has this effect
-    /// (`rabbit_fifo_dlx:update_config/4`, message `lookup_topology`).
-    ///
-    /// `definition` has to be what applies to the queue already. With one that ends at-least-once the
-    /// broker deletes the dead letters it holds.
-    ///
-    /// Permission needed: the `policymaker` tag.
-    ///
-    /// # Errors
-    /// See [`ManagementError`]. When only the second step fails, the policy is still there.
-    pub async fn nudge(
-        &self,
-        policy: &str,
-        queue: &str,
-        definition: &BTreeMap<String, Value>,
-        priority: i32,
-    ) -> Result<(), ManagementError> {
-        let path = ["policies", self.virtual_host(), policy];
-        let body = json!({
-            "pattern": format!("^{}$", escape(queue)),
-            "apply-to": "queues",
-            "priority": priority,
-            "definition": definition,
-        });
-        let set = self.create(Method::PUT, &path, &body).await;
-        // Also after a failure: a request that timed out may have been carried out.
-        let cleared = self.delete(&path).await;
-        set.map_err(|error| self.explain(&format!("set policy {policy}"), error))?;
-        cleared.map_err(|error| self.explain(&format!("clear policy {policy}"), error))
     }
 
     /// Bindings that somebody else has made to the exchange with the old name.

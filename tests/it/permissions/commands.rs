@@ -99,16 +99,6 @@ async fn a_worker_without_the_tag_says_so_and_does_not_ask_for_levels() {
     assert!(process.log().contains("its `management` tag"), "{}", process.log());
 }
 
-#[apply(world_test)]
-async fn whoever_applies_the_topology_may_inspect_what_is_published() {
-    for text in [DOTTED, &dotted_ladder()] {
-        let world = World::of(text).await;
-        let user = login(&world, &role(&world.topology, "topology"), &request(&world)).await;
-        let run = world.overdue_as(&["inspect", "--for", "100ms"], &user);
-        assert!(run.code == Some(2) && run.stdout.contains("nothing was published"), "{run}");
-    }
-}
-
 /// One order that is overdue and one that waits, in the parking lot in use and in one that was replaced.
 async fn park(world: &World, orders: &[String]) {
     let queue = world.topology.parked_queue();

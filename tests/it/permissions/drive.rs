@@ -149,7 +149,6 @@ pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology
     bring(&management, &other, &BTreeSet::new()).await?;
     let lock = TopologyLock::acquire(&world.address_of(Some(user)), &other, || {}).await;
     lock.map_err(text)?.release().await;
-    unblock(world, user, topology).await?;
     probe(world, user, topology).await?;
     let removed = removal(&other, &observed(&management).await?, false);
     carry_out(&management, &other, &removed).await?;
@@ -206,16 +205,6 @@ async fn observed(management: &Management) -> Result<Snapshot, String> {
     let held: Vec<String> = holding.map(|exchange| exchange.name.clone()).collect();
     observed.delayed = held.into_iter().map(|name| (name, 0)).collect();
     Ok(observed)
-}
-
-/// Any policy on a queue makes the broker dead-letter at once what was stuck.
-async fn unblock(world: &World, user: &str, topology: &Topology) -> Done {
-    let name = format!("{}.unblock", topology.name);
-    let path = ["policies", &world.vhost, &name];
-    let policy =
-        json!({ "pattern": "^a\\.b\\.parked$", "definition": { "max-length": 1_000_000 } });
-    world.services.call(Some(user), Method::PUT, &path, policy).await?;
-    world.services.call(Some(user), Method::DELETE, &path, serde_json::Value::Null).await.map(drop)
 }
 
 /// Canaries through everything that delays, to a queue that goes with the connection.

@@ -81,14 +81,9 @@ fn without_one(role: &Role) -> Vec<(Taken, Role)> {
         let named = if indirect { "" } else { need.object.name() };
         all.push((Taken::of(&format!("{}: {need:?}", role.name), named), lesser));
     }
-    let Some(tag) = role.tag else { return all };
-    let less = match tag.name {
-        "policymaker" => vec![None, Some(Tag { name: "management", ..tag })],
-        _ => vec![None],
-    };
-    for tag in less {
-        let what = format!("{}: tag, now {:?}", role.name, tag.map(|tag| tag.name));
-        all.push((Taken::of(&what, ""), Role { tag, ..role.clone() }));
+    if let Some(tag) = role.tag {
+        let what = format!("{}: tag {}", role.name, tag.name);
+        all.push((Taken::of(&what, ""), Role { tag: None, ..role.clone() }));
     }
     all
 }

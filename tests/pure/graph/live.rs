@@ -1,7 +1,7 @@
 //! What waits, on the picture: the generation in use, and retired queues that drain.
 
 use overdue::internals::{
-    graph::{Count, Graph, Live, mermaid, svg},
+    graph::{Count, Graph, Live, mermaid},
     plan::Snapshot,
     topology::{Topology, file::QueueType},
 };
@@ -57,8 +57,6 @@ fn the_generation_in_use_and_those_that_drain() {
         "{}",
         graph.summary
     );
-    let picture = svg::render(&graph);
-    assert!(picture.contains(">1,234,567</text>") && picture.contains("class=\"delay retired\""));
     insta::assert_snapshot!(mermaid::render(&graph));
 }
 
