@@ -21,7 +21,7 @@ mkdir -p "$site/src"
 git ls-files -z --cached --others --exclude-standard -- '*.md' docs examples deploy rabbitmq-plugins sql topology.toml docker-compose.yml \
   docker/Dockerfile tests/python tests/it/shutdown.rs |
   grep -zv '^docs/SUMMARY.md$' | xargs -0 cp --parents -t "$site/src"
-cp docs/book.toml docs/site.css "$site"
+cp docs/book.toml docs/site.css docs/mermaid.js "$site"
 # What is README.md in the repository is the index of its folder here.
 find "$site/src" -name '*.md' -exec sed -i -E 's#README\.md([)\#])#index.md\1#g' {} +
 # The contents name pages as seen from docs; the book begins above it.

@@ -86,7 +86,7 @@ pub fn headers(data: &[u8]) {
     let size = data.len();
     let first = received(headers, "30m.unpaid", b"4711");
     assert!(first.bytes() <= 4 + 64 * (size + 1), "{} of {size}", first.bytes());
-    let _ = (first.deliveries(), first.body_left_out());
+    let _ = first.body_left_out();
     let topology = &TOPOLOGIES[0];
     let route = topology.route("unpaid", &Delay::Usual).expect("a route");
     let copy = first.put_back(route.clone(), 3, 0);

@@ -10,11 +10,11 @@ const HEAD: &str = "# Commands
 Written by a test from what the program has. `overdue help COMMAND` says the same in a terminal.
 
 `-o, --output` is the form of an answer, `text` or `json`; `--format` is the format that `export` writes for another tool; `--save` names a
-file to write. `apply`, `remove`, `rebuild`, `unblock`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what
+file to write. `apply`, `remove`, `rebuild`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what
 they would do, and ask: `n` is exit code 1. Without a terminal nobody can be asked: then they change nothing and exit with 64, unless `--yes`
 is set. `publish` asks nothing: it sends exactly the messages that its arguments name.
 
-`verify`, `doctor`, `inspect` and `effect check` look for what is wrong, and exit with 2 if they find something; `plan` and `status` do so with `--check`,
+`verify`, `doctor` and `effect check` look for what is wrong, and exit with 2 if they find something; `plan` and `status` do so with `--check`,
 `check` with `--deny-warnings` for warnings: its errors are 78, as every command has them that reads such a file.
 ";
 

@@ -264,7 +264,7 @@ fn a_level_that_may_be_blocked_at_each_look_ends_it() {
     let after = statistics().stuck_after();
     let mut waiting = waiting_for(None);
     let Next::Look(progress) = waiting.next(&blocked, SECOND) else { panic!("it looks again") };
-    insta::assert_snapshot!(progress, @"shop.old has 0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (3 messages for all timeouts); dead letters are in all slots of shop.delay.30m, so it may be blocked: `overdue verify` says by what, and `overdue unblock shop.delay.30m` frees them once that is fixed");
+    insta::assert_snapshot!(progress, @"shop.old has 0 messages for workers with the old topology to consume; it stays bound until what waits for it in the levels has come out (3 messages for all timeouts); dead letters are in all slots of shop.delay.30m, so it may be blocked: `overdue verify` says by what; once that is fixed, the broker tries them again within three minutes");
     // Not so in between: it starts again.
     assert!(matches!(waiting.next(&plan_of([when_due(Some(0))]), after), Next::Look(_)));
     assert!(matches!(waiting.next(&blocked, after + SECOND), Next::Look(_)));
@@ -273,7 +273,7 @@ fn a_level_that_may_be_blocked_at_each_look_ends_it() {
     let Next::GiveUp(gave_up) = waiting.next(&blocked, 2 * after + SECOND) else {
         panic!("it may be blocked");
     };
-    insta::assert_snapshot!(gave_up, @"queue shop.old stays bound: for 30 s each look has found dead letters in all slots of a level, now of shop.delay.30m, so it may be blocked. `overdue verify` says by what, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost; a later `overdue apply` goes on");
+    insta::assert_snapshot!(gave_up, @"queue shop.old stays bound: for 30 s each look has found dead letters in all slots of a level, now of shop.delay.30m, so it may be blocked. `overdue verify` says by what; once that is fixed, the broker tries them again within three minutes. Nothing is lost; a later `overdue apply` goes on");
 }
 
 /// What comes out of another level meanwhile is waited for.
@@ -305,7 +305,7 @@ fn what_does_not_come_out_when_it_is_due_ends_it() {
     else {
         panic!("it is stuck");
     };
-    insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them, and `overdue unblock shop.delay.30m` frees them once that is fixed. Nothing is lost");
+    insta::assert_snapshot!(gave_up, @"queue shop.delay.30m still holds 59 messages, although the last of them was due 30s ago: no queue takes them. `overdue verify` says which one blocks them; once that is fixed, the broker tries them again within three minutes. Nothing is lost");
 }
 
 /// `37m` waits in the queue of 30 minutes, then in that of 7: each has its own time, and an empty queue is not stuck.
