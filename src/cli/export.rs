@@ -1,4 +1,4 @@
-//! `overdue export`: the topology for other programs, and as a picture; only `--live` asks a broker.
+//! `overdue export`: the topology as definitions, picture or ladder; only `--live` asks a broker.
 
 use std::{fs, path::PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Print the topology as definitions, as a picture with --live what waits in it, or its ladder for publishers
+/// Print the topology: as definitions for a broker, as a picture, or the ladder for publishers
 #[derive(Debug, Args)]
 pub(super) struct Export {
     /// What to print

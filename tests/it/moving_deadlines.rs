@@ -103,7 +103,7 @@ async fn explain_shows_a_deadline_that_was_moved() {
     assert_eq!(shown["order"]["status"], "not_due", "{run}");
     let due_at: jiff::Timestamp = shown["order"]["due_at"].as_str().unwrap().parse().unwrap();
     let asked: jiff::Timestamp = shown["order"]["now"].as_str().unwrap().parse().unwrap();
-    assert_eq!((due_at - asked).total(jiff::Unit::Minute).unwrap().ceil() as i64, 38, "{run}");
+    assert_eq!(due_at.duration_since(asked).as_mins(), 37, "{run}");
 
     // Asking changes nothing: neither the paid one nor the overdue one.
     assert!(world.pay(&ids[1]).await);
