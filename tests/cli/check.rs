@@ -1,6 +1,4 @@
-//! `overdue check`, `generate schema` and `graph` as programs see them: exit codes, and what goes where.
-
-use std::fs;
+//! `overdue check`, and `generate schema` as programs see them: exit codes, and what goes where.
 
 use crate::support::{
     Folder,

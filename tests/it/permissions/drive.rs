@@ -14,8 +14,6 @@ use overdue::internals::{
     verify::{Canaries, Canary, Fate},
     wire::Message,
 };
-use reqwest::Method;
-use serde_json::json;
 
 use crate::support::{
     World,

@@ -5,7 +5,7 @@
 
 use futures_util::{StreamExt, stream};
 use overdue::internals::{
-    permissions::{Reach, Role, RoutingKeys, Tag},
+    permissions::{Reach, Role, RoutingKeys},
     topology::{Topology, strategy::BeforeTimeout},
 };
 use rand::{SeedableRng, rngs::StdRng, seq::IteratorRandom};
