@@ -77,6 +77,11 @@ impl Row {
 }
 
 impl Section {
+    /// Whether it is a list of findings, which stack where a screen is narrow.
+    fn is_found(&self) -> bool {
+        self.head.first() == Some(&"is")
+    }
+
     /// What cannot be read says why.
     fn failed(title: &'static str, why: String) -> Self {
         let row = Row { tone: BAD, cells: vec![why] };
