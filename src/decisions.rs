@@ -1,11 +1,11 @@
 //! The worker's decisions, as pure functions of what it knows and of the time that it is given.
 
-pub(crate) mod batch;
-pub(crate) mod delivery_tags;
-pub(crate) mod disposition;
-pub(crate) mod floor;
-pub(crate) mod place;
-pub(crate) mod readiness;
-pub(crate) mod recently_closed;
-pub(crate) mod timer_queue;
-pub(crate) mod verdict;
+pub mod batch;
+pub mod delivery_tags;
+pub mod disposition;
+pub mod floor;
+pub mod place;
+pub mod readiness;
+pub mod recently_closed;
+pub mod timer_queue;
+pub mod verdict;

@@ -4,13 +4,13 @@
 //! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
 
 pub(crate) mod broker;
-pub(crate) mod database;
+pub mod database;
 pub(crate) mod effect_plan;
 pub(crate) mod facts;
-pub(crate) mod horizon;
+pub mod horizon;
 pub(crate) mod known_defects;
-pub(crate) mod machine;
-pub(crate) mod topology;
+pub mod machine;
+pub mod topology;
 
 use std::fmt;
 

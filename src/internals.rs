@@ -60,39 +60,9 @@ pub mod diagnostic {
 }
 pub mod doctor {
     pub use crate::doctor::{
-        CHECKS, diagnose,
-        effect_plan::{EffectPlan, RowLocks, Scan},
-        facts::{
-            Alarm, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, ExposedFile,
-            Facts, Gap, HeldBy, Holder, Horizon, MachineFacts, Outbox, Overview, Permission,
-            RefusedName, Replicas, Scheduled, Schema, Server, Session, Skew, Sweep, Table, User,
-            is_loopback,
-        },
+        CHECKS, DoctorReport, database, diagnose, effect_plan::*, facts::*, horizon, machine,
+        topology,
     };
-    pub mod broker {
-        pub use crate::doctor::broker::{
-            judge_alarms, judge_delayed_exchange, judge_feature_flags, judge_leaders,
-            judge_plugins, judge_replicas, judge_tls, judge_version,
-        };
-        pub use crate::doctor::known_defects::judge_known_defects;
-    }
-    pub mod database {
-        pub use crate::doctor::database::{
-            judge_connections, judge_effects, judge_lock_timeout, judge_outbox, judge_pooler,
-            judge_scheduled, judge_search_path, judge_sweeps, judge_tables, judge_version,
-        };
-    }
-    pub mod horizon {
-        pub use crate::doctor::horizon::judge_horizon;
-    }
-    pub mod machine {
-        pub use crate::doctor::machine::{between, judge_clock, judge_cores, judge_open_files};
-    }
-    pub mod topology {
-        pub use crate::doctor::topology::{
-            judge_applied, judge_consumers, judge_dead_letters, judge_parked, judge_rights,
-        };
-    }
 }
 pub mod export {
     pub mod ladder {
@@ -102,12 +72,7 @@ pub mod export {
         pub use crate::export::definitions::render;
     }
 }
-pub mod floor {
-    pub use crate::decisions::floor::Floor;
-}
-pub mod place {
-    pub use crate::decisions::place::Place;
-}
+pub use crate::decisions::{floor, place};
 pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
     pub mod mermaid {
@@ -163,12 +128,12 @@ pub mod plan {
         Step,
         counts::{CountReport, CountReports, StatisticsInterval},
         diff::diff,
-        drain_wait::{DrainWait, GaveUp, Next},
+        fingerprint::Fingerprint,
         generation::{is_of, name_of, number_of},
+        json::{BrokerIdentity, PlanJson, schema},
         own_queues::parking_lots,
         removal::removal,
         retired_exchange::is_needed,
-        saved::{BrokerIdentity, PlanFileError, SavedPlan, StalePlan, VERSION, schema},
         snapshot::{AppliedPolicy, Clock, QueueStats, Snapshot},
         step_order::KeptQueues,
     };
@@ -179,16 +144,10 @@ pub mod secret {
 pub mod shutdown {
     pub use crate::shutdown::{DrainOverrun, Stop};
 }
-pub mod obstacle {
-    pub use crate::condition::obstacle::{Holder, Kind, Lock, Obstacle};
-}
+pub use crate::condition::obstacle;
 pub mod status {
     pub use crate::condition::pause::Pause;
-    pub use crate::status::{
-        BrokerReading, Burst, BusinessQueue, ClosingRate, Closings, DatabaseReading, Due, DueSoon,
-        Failing, Known, LastHour, Lateness, Level, MINUTES, Reading, State, WaitingEvents,
-        WaitingNotices, Word, Wrong,
-    };
+    pub use crate::status::*;
 }
 pub mod store {
     pub use crate::store::pauses::Holder;
@@ -217,19 +176,13 @@ pub mod timing {
 pub mod topology {
     use std::time::Duration;
 
-    pub use crate::topology::{Timeout, Topology, file::BUILT_IN_EFFECTS, lint};
+    pub use crate::topology::{
+        Timeout, Topology, check, file, file::BUILT_IN_EFFECTS, level, lint, report, strategy,
+        taken_over_exchange,
+    };
 
     pub fn least_lead(topology: &Topology) -> Duration {
         topology.least_lead()
-    }
-    pub mod check {
-        pub use crate::topology::check::{BrokerVersion, RULES, Surroundings};
-    }
-    pub mod file {
-        pub use crate::topology::file::{QueueType, RoutingType, schema};
-    }
-    pub mod level {
-        pub use crate::topology::level::{Interval, Lead, Level, MAX_TTL_MS, Ttl, best_level};
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
@@ -243,21 +196,12 @@ pub mod topology {
             routes.lose(route);
         }
     }
-    pub mod report {
-        pub use crate::topology::report::{Report, render};
-    }
     pub mod route {
         pub use crate::topology::route::{Delay, LONGEST_IN_HAND, Route, RouteError};
 
         pub fn place(route: &Route) -> &str {
             route.place()
         }
-    }
-    pub mod strategy {
-        pub use crate::topology::strategy::{BeforeTimeout, Entry, Strategy};
-    }
-    pub mod taken_over_exchange {
-        pub use crate::topology::taken_over_exchange::XDelay;
     }
 }
 pub mod verify {
@@ -273,9 +217,7 @@ pub mod verify {
     };
 }
 pub mod why {
-    pub use crate::why::{
-        Action, Answer, Closure, Event, Found, Notice, OrderReading, Parked, Seen,
-    };
+    pub use crate::why::*;
 }
 pub mod wire {
     pub use crate::wire::{
@@ -285,37 +227,9 @@ pub mod wire {
     };
 }
 pub mod worker {
-    pub use crate::worker::{Counts, Worker, run};
-    pub mod batch {
-        pub use crate::decisions::batch::{Batches, Coming, MANY, Running, TOGETHER};
-    }
-    pub mod verdict {
-        pub use crate::decisions::verdict::{Failure, Isolation, MANY, Suspect, Verdict};
-    }
-    pub mod disposition {
-        pub use crate::decisions::disposition::{
-            Disposition, NOWHERE_TO_WAIT, ParkReason, Tries, Waits, decide,
-        };
-    }
-    pub mod kept_bytes {
-        pub use crate::worker::kept_bytes::{BOUND, KeptBytes};
-    }
-    pub mod log_lines {
-        pub use crate::worker::log_lines::{LINE_EVERY, Seldom};
-    }
-    pub mod recently_closed {
-        pub use crate::decisions::recently_closed::{HALF, RecentlyClosed};
-    }
-    pub mod progress {
-        pub use crate::decisions::readiness::{Progress, Suspect};
-    }
-    pub mod readiness {
-        pub use crate::decisions::readiness::{Answer, Session, WorkerState};
-    }
-    pub mod timer_queue {
-        pub use crate::decisions::timer_queue::TimerQueue;
-    }
-    pub mod tags {
-        pub use crate::decisions::delivery_tags::{Ack, Tags};
-    }
+    pub use crate::decisions::{
+        batch, delivery_tags as tags, disposition, readiness, readiness as progress,
+        recently_closed, timer_queue, verdict,
+    };
+    pub use crate::worker::{Counts, Worker, kept_bytes, log_lines, run};
 }

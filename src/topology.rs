@@ -2,16 +2,16 @@
 
 mod broker_objects;
 pub(crate) mod broker_version;
-pub(crate) mod check;
+pub mod check;
 mod delay_rules;
 pub(crate) mod delays;
-pub(crate) mod file;
-pub(crate) mod level;
+pub mod file;
+pub mod level;
 pub(crate) mod level_routes;
-pub(crate) mod report;
+pub mod report;
 pub(crate) mod route;
-pub(crate) mod strategy;
-pub(crate) mod taken_over_exchange;
+pub mod strategy;
+pub mod taken_over_exchange;
 
 use std::{collections::BTreeMap, time::Duration};
 
