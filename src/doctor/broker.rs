@@ -76,7 +76,7 @@ pub(crate) fn tls(facts: &Facts) -> Draft {
 }
 
 /// TLS is wanted for another machine; `fix` is how to begin with it, and the parameter that names a CA.
-pub fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draft {
+pub(crate) fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draft {
     let [begin, ca] = fix;
     match (tls, loopback) {
         (Encryption::Verified, _) => Draft::ok("in use, and the certificate is verified"),
@@ -127,7 +127,7 @@ pub(crate) fn version(facts: &Facts) -> Draft {
 }
 
 /// 4.0 and later are supported: before, a parked message is lost when it is looked at and put back.
-pub fn judge_version(version: &str) -> Draft {
+fn judge_version(version: &str) -> Draft {
     let mut numbers = version.split('.').map(|part| part.parse::<u16>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
         return Draft::warning(
@@ -157,7 +157,7 @@ pub(crate) fn feature_flags(facts: &Facts) -> Draft {
 }
 
 /// The next version refuses to start where one is off.
-pub fn judge_feature_flags(off: &[String]) -> Draft {
+fn judge_feature_flags(off: &[String]) -> Draft {
     if off.is_empty() {
         return Draft::ok("every stable one is on");
     }
@@ -214,7 +214,7 @@ fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
 }
 
 /// The list of plugins takes the `monitoring` tag; exchange types show the one that matters without it.
-pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
+fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
     if delayed {
         return Draft::warning(
             "rabbitmq_delayed_message_exchange is on: archived in 2026, and it cannot run on 4.3 and later",
@@ -230,7 +230,7 @@ pub fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
 }
 
 /// The plugin where the topology needs it. `held` is what its exchange holds, where the broker says so.
-pub fn judge_delayed_exchange(there: bool, version: &str, held: Option<u64>) -> Draft {
+fn judge_delayed_exchange(there: bool, version: &str, held: Option<u64>) -> Draft {
     if !there {
         return Draft::error(
             format!(
@@ -267,7 +267,7 @@ pub(crate) fn disk_alarm(facts: &Facts) -> Draft {
 }
 
 /// Any alarm of any node blocks the publishers of all.
-pub fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
+fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     let nodes = alarms.iter().filter(|alarm| alarm.resource.starts_with(resource));
     let nodes: Vec<&str> = nodes.map(|alarm| alarm.node.as_str()).collect();
     if nodes.is_empty() {
@@ -319,7 +319,7 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
 
 /// A node that leads more than one and a half times its share of the queues does most of their work. None where each kind of
 /// queue is spread, or there is one node.
-pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
+fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     let members = kinds.iter().flat_map(|(_, queues)| queues).flat_map(|queue| &queue.members);
     let nodes: BTreeSet<&String> = members.collect();
     let led = |queues: &[&Replicas]| -> Vec<usize> {
@@ -352,7 +352,7 @@ pub fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
 /// Without a leader a queue does nothing; without a majority it soon has none, and of two copies one is no majority. Where the
 /// cluster has no more nodes there is nothing to do but to add one. `nodes` are those of the cluster, if that is known; else those that
 /// have a copy of any queue count.
-pub fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
+fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
     let leads = |q: &&&Replicas| q.leader.as_ref().is_some_and(|leader| q.online.contains(leader));
     let headless: Vec<&str> =
         queues.iter().filter(|q| !leads(q)).map(|q| q.queue.as_str()).collect();

@@ -61,7 +61,7 @@ pub(crate) fn version(facts: &Facts) -> Draft {
 }
 
 /// 14 is the first with everything that is used (SQL functions with a body of their own).
-pub fn judge_version(number: i32) -> Draft {
+fn judge_version(number: i32) -> Draft {
     let (major, minor) = (number / 10_000, number % 10_000);
     if major >= 14 {
         return Draft::ok(format!("PostgreSQL {major}.{minor}"));
@@ -93,7 +93,7 @@ pub(crate) fn connections(facts: &Facts) -> Draft {
 }
 
 /// Workers that are running count as used; a rolling update has one more for a while.
-pub fn judge_connections(server: &Server, per_worker: usize) -> Draft {
+fn judge_connections(server: &Server, per_worker: usize) -> Draft {
     let per_worker = i64::try_from(per_worker).unwrap_or(i64::MAX).max(1);
     let usable = server.max_connections.saturating_sub(server.reserved);
     let free = usable.saturating_sub(server.used).max(0);
@@ -116,7 +116,7 @@ pub(crate) fn lock_timeout(facts: &Facts) -> Draft {
 const MOST_LOCK_TIMEOUT_MS: i64 = 300;
 
 /// A pooler in transaction mode passes on nothing of what a connection is opened with.
-pub fn judge_lock_timeout(ms: i64) -> Draft {
+fn judge_lock_timeout(ms: i64) -> Draft {
     let finding = match ms {
         1..=MOST_LOCK_TIMEOUT_MS => {
             return Draft::ok(format!("statements that close orders wait for a lock for {ms} ms"));
@@ -194,7 +194,7 @@ pub(crate) fn ours(facts: &Facts) -> Draft {
 const GRANTS: &str = "`overdue permissions --database` prints the grants of each user";
 
 /// All of them, and nothing lacking.
-pub fn judge_tables(tables: &[Table], schemas: &[Schema]) -> Draft {
+fn judge_tables(tables: &[Table], schemas: &[Schema]) -> Draft {
     let names = |of: fn(&&Table) -> bool| {
         tables.iter().filter(of).map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
     };
@@ -241,7 +241,7 @@ pub(crate) fn search_path(facts: &Facts) -> Draft {
 }
 
 /// Nobody else may create where names are looked for.
-pub fn judge_search_path(schemas: &[Schema]) -> Draft {
+fn judge_search_path(schemas: &[Schema]) -> Draft {
     let open: Vec<&Schema> = schemas.iter().filter(|it| !it.creators.is_empty()).collect();
     let each = |text: fn(&Schema, &str) -> String| {
         let each = open.iter().map(|schema| text(schema, &schema.creators.join(", ")));
@@ -265,7 +265,7 @@ pub(crate) fn effects(facts: &Facts) -> Draft {
 }
 
 /// The first one that does not fit is reported, otherwise the first that has no index for what it looks up.
-pub fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
+fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
     for (_, checked) in effects {
         if let Err(gap) = checked {
             return Draft::error(gap.reason.clone(), gap.fix.clone());
@@ -293,7 +293,7 @@ pub(crate) fn closing(facts: &Facts) -> Draft {
 }
 
 /// The first effect that something keeps from closing orders is reported.
-pub(crate) fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> Draft {
+fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> Draft {
     for (effect, obstacle) in obstacles {
         match obstacle {
             Ok(None) => {}
@@ -331,7 +331,7 @@ pub(crate) fn sweep_index(facts: &Facts) -> Draft {
 }
 
 /// A scan that is left although PostgreSQL was asked to avoid scans has no index to go by.
-pub fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
+fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
     for (effect, sweep) in sweeps {
         match sweep {
             Err(gap) => {
@@ -386,7 +386,7 @@ fn longest_refused(name: &RefusedName) -> String {
 }
 
 /// A worker empties it within seconds.
-pub fn judge_outbox(outbox: &Outbox) -> Draft {
+fn judge_outbox(outbox: &Outbox) -> Draft {
     let Outbox { events, oldest_ms, refused, longest, unpublishable, unpublishable_reason } =
         outbox;
     let (refused, unpublishable) = (*refused, *unpublishable);
@@ -426,7 +426,7 @@ pub(crate) fn notices(facts: &Facts) -> Draft {
 }
 
 /// Without the tables nobody schedules anything.
-pub fn judge_scheduled(scheduled: &Scheduled) -> Draft {
+fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     let Scheduled { lacks, notices, oldest_ms, refused, reason, timeout } = scheduled;
     match lacks {
         Some(lacks) if lacks.starts_with("there is no table") => {

@@ -121,7 +121,7 @@ pub(crate) fn known_defects(facts: &Facts) -> Draft {
 }
 
 /// A version without a correction for any of them is as good as there is.
-pub fn judge_known_defects(text: &str) -> Draft {
+fn judge_known_defects(text: &str) -> Draft {
     // `4.3.0-rc.1` is taken for the release.
     let release = text.split(['-', '+']).next().and_then(|release| release.parse().ok());
     let Some(version) = release else {

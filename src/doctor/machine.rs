@@ -16,7 +16,7 @@ pub(crate) fn open_files(facts: &Facts) -> Draft {
 }
 
 /// Sockets count as files.
-pub fn judge_open_files(limit: u64) -> Draft {
+fn judge_open_files(limit: u64) -> Draft {
     match limit {
         u64::MAX => Draft::ok("no limit"),
         FILES.. => Draft::ok(format!("{limit} at the most")),
@@ -33,7 +33,7 @@ pub(crate) fn cores(facts: &Facts) -> Draft {
 }
 
 /// One is enough to work, and makes bursts and heartbeats compete.
-pub fn judge_cores(cores: usize) -> Draft {
+fn judge_cores(cores: usize) -> Draft {
     match cores {
         0 | 1 => {
             Draft::warning("1", "give the worker two cores: a burst competes with its heartbeats")
@@ -85,7 +85,7 @@ pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
 }
 
 /// How much the first clock is ahead of the second, out of how much both are ahead of this machine's.
-pub const fn between(first: Skew, second: Skew) -> Skew {
+const fn between(first: Skew, second: Skew) -> Skew {
     Skew {
         ahead_ms: first.ahead_ms.saturating_sub(second.ahead_ms),
         margin_ms: first.margin_ms.saturating_add(second.margin_ms),
@@ -93,7 +93,7 @@ pub const fn between(first: Skew, second: Skew) -> Skew {
 }
 
 /// Only what is more than the reading can be off counts.
-pub fn judge_clock(skew: Skew, other: &str) -> Draft {
+fn judge_clock(skew: Skew, other: &str) -> Draft {
     let Skew { ahead_ms, margin_ms } = skew;
     let certain_ms = ahead_ms.saturating_abs().saturating_sub(margin_ms).max(0);
     let direction = if ahead_ms < 0 { "behind" } else { "ahead of" };

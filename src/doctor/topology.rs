@@ -40,7 +40,7 @@ pub(crate) fn applied(facts: &Facts) -> Draft {
 }
 
 /// The plan, in one line; as bad as the worst that is found and that applying it puts right.
-pub fn judge_applied(topology: &Topology, observed: &Snapshot, found: &[Diagnostic]) -> Draft {
+fn judge_applied(topology: &Topology, observed: &Snapshot, found: &[Diagnostic]) -> Draft {
     let plan = diff(topology, observed, &BTreeSet::new());
     let fix = "look at overdue plan, then run: overdue apply";
     let worst = found.iter().find(|finding| is_applied(finding));
@@ -64,7 +64,7 @@ pub(crate) fn verified(facts: &Facts) -> Draft {
 }
 
 /// As bad as the worst; each has a line of its own below.
-pub(crate) fn judge_verified(found: &[Diagnostic]) -> Draft {
+fn judge_verified(found: &[Diagnostic]) -> Draft {
     let others: Vec<_> = found.iter().filter(|finding| !is_applied(finding)).collect();
     let severities = others.iter().map(|finding| finding.severity);
     let draft = Draft::ok("no policy, binding or dead letter is in the way");
@@ -83,7 +83,7 @@ pub(crate) fn consumers(facts: &Facts) -> Draft {
 }
 
 /// One worker on any generation of a queue is enough; consumers of others are none. A queue that is not there yet has none, and needs no worker.
-pub fn judge_consumers(
+fn judge_consumers(
     topology: &Topology,
     observed: &Snapshot,
     stats: &BTreeMap<String, QueueStats>,
@@ -132,7 +132,7 @@ pub(crate) fn dead_letters(facts: &Facts) -> Draft {
 }
 
 /// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and says which.
-pub fn judge_dead_letters(
+fn judge_dead_letters(
     topology: &Topology,
     stats: &BTreeMap<String, QueueStats>,
     slots: u64,
@@ -182,7 +182,7 @@ pub(crate) fn parked(facts: &Facts) -> Draft {
 }
 
 /// Parked messages of all generations of the parking lot.
-pub fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
+fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Draft {
     let base = topology.parked_queue();
     let lots = stats.values().filter(|queue| number_of(&base, &queue.name).is_some());
     let counts: Vec<Option<u64>> = lots.map(|queue| queue.messages).collect();
@@ -233,7 +233,7 @@ fn rights(facts: &Facts, user: &str, role: &str, lacking: fn(String, String) -> 
 }
 
 /// `role` is one of those of `overdue permissions`; `lacking` says how bad it is when something is missing.
-pub fn judge_rights(
+fn judge_rights(
     topology: &Topology,
     role: &str,
     user: &str,
@@ -247,9 +247,14 @@ pub fn judge_rights(
         return lacking(format!("user {user} has no permissions in this virtual host"), fix);
     };
     let needs = roles.iter().filter(|known| known.name == role).flat_map(|role| &role.needs);
+    // Each is compiled once; the broker takes the empty expression for "nothing".
+    let compiled = [&own.configure, &own.write, &own.read].map(|expression| {
+        let regex = (!expression.is_empty()).then(|| Regex::new(expression)).transpose();
+        regex.map_err(|_| expression.clone())
+    });
     let mut missing = Vec::new();
     for need in needs {
-        match allows(own, need) {
+        match allows(&compiled, need) {
             Ok(true) => {}
             Ok(false) => missing.push(need),
             Err(expression) => {
@@ -270,11 +275,14 @@ pub fn judge_rights(
 }
 
 /// `Err` is an expression that this program cannot read; the broker takes all of PCRE.
-fn allows(own: &Permission, need: &Need) -> Result<bool, String> {
+fn allows(
+    [configure, write, read]: &[Result<Option<Regex>, String>; 3],
+    need: &Need,
+) -> Result<bool, String> {
     let expression = match need.right {
-        Right::Configure => &own.configure,
-        Right::Write => &own.write,
-        Right::Read => &own.read,
+        Right::Configure => configure,
+        Right::Write => write,
+        Right::Read => read,
     };
     let name = match &need.object {
         Object::Named(name) => name.clone(),
@@ -282,10 +290,6 @@ fn allows(own: &Permission, need: &Need) -> Result<bool, String> {
         Object::Shards(name) => format!("{name}.shard-0"),
         Object::Below(name) => format!("{name}.x"),
     };
-    // The broker takes the empty expression for "nothing".
-    if expression.is_empty() {
-        return Ok(false);
-    }
-    let unreadable = |_| expression.clone();
-    Regex::new(expression).and_then(|regex| regex.is_match(&name)).map_err(unreadable)
+    let Some(regex) = expression.as_ref().map_err(Clone::clone)? else { return Ok(false) };
+    regex.is_match(&name).map_err(|_| regex.as_str().to_owned())
 }

@@ -2,70 +2,33 @@
 
 use std::net::TcpListener;
 
-use crate::support::World;
+use crate::{runs::Runs, support::World};
 
-/// The three commands that talk to the broker; `publish` over AMQP, the others over the management API first.
+/// `publish` asks over AMQP, the others ask the management API first.
 const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply", "--yes"], &["run"]];
 
-async fn world_with_tables() -> World {
+fn urls<'a>(broker: &'a str, management: &'a str) -> [(&'a str, &'a str); 2] {
+    [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)]
+}
+
+/// In one virtual host without a topology, each command with other addresses and users.
+#[apply(world_test)]
+async fn what_each_refusal_says() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
-    world
-}
-
-fn replaced(url: &str, from: &str, to: &str) -> String {
-    assert!(url.contains(from), "{url}");
-    url.replace(from, to)
-}
-
-#[apply(world_test)]
-async fn a_wrong_password() {
-    let world = world_with_tables().await;
-    let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
-    let url = replaced(&url, "pass%20word", "wrong");
-    let management = replaced(&management, "pass%20word", "wrong");
-    let wrong = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &wrong));
-    insta::assert_snapshot!("wrong_password_amqp", world.shown(&published));
-    insta::assert_snapshot!("wrong_password_management", world.shown(&applied));
-    assert_eq!((started.code, started.stderr), (Some(77), published.stderr));
-}
-
-#[apply(world_test)]
-async fn a_virtual_host_that_does_not_exist() {
-    let world = world_with_tables().await;
+    let mut runs = Runs::default();
+    let mut all = |title: &str, environment: &[(&str, &str)], code| {
+        runs.heading(title);
+        let [published, _, started] = COMMANDS.map(|it| runs.at(&world, it, environment));
+        assert_eq!((started.code, started.stderr), (Some(code), published.stderr));
+    };
     let nowhere = world.services.broker_url("nowhere", None);
-    let wrong = [("OVERDUE_BROKER__URL", nowhere.as_str())];
-    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &wrong));
-    insta::assert_snapshot!("no_virtual_host_amqp", world.shown(&published));
-    insta::assert_snapshot!("no_virtual_host_management", world.shown(&applied));
-    assert_eq!((started.code, started.stderr), (Some(78), published.stderr));
-}
-
-#[apply(world_test)]
-async fn a_user_without_access_to_the_virtual_host() {
-    let world = world_with_tables().await;
+    all("no such virtual host", &[("OVERDUE_BROKER__URL", nowhere.as_str())], 78);
     let [url, management] = world.broker_user("management", None).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let [published, applied, started] = COMMANDS.map(|command| world.overdue_with(command, &user));
-    insta::assert_snapshot!("no_access_amqp", world.shown(&published));
-    insta::assert_snapshot!("no_access_management", world.shown(&applied));
-    assert_eq!((started.code, started.stderr), (Some(77), published.stderr));
-}
-
-/// The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
-#[apply(world_test)]
-async fn a_virtual_host_that_only_amqp_opens() {
-    let world = world_with_tables().await;
-    let [_, management] = world.broker_user("management", None).await;
-    let user = [("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str())];
-    let applied = world.overdue_with(&["apply", "--yes"], &user);
+    all("a user without access to the virtual host", &urls(&url, &management), 77);
+    // The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
+    let applied =
+        world.overdue_with(COMMANDS[1], &[("OVERDUE_BROKER__MANAGEMENT_URL", &management)]);
     match applied.code {
         Some(77) => assert!(applied.stderr.contains("may not list the exchanges"), "{applied}"),
         code => {
@@ -74,117 +37,67 @@ async fn a_virtual_host_that_only_amqp_opens() {
             assert!(applied.stderr.contains("changes `%2F`"), "{applied}");
         }
     }
-}
-
-#[apply(world_test)]
-async fn a_user_without_the_management_tag() {
-    let world = world_with_tables().await;
+    let nobody = ["amqp://admin:s3cret@127.0.0.1:1/%2f", "http://admin:s3cret@127.0.0.1:1"];
+    all("no server listens", &urls(nobody[0], nobody[1]), 69);
+    // From here on the user has rights.
+    let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
+    let wrong = |url: &str| {
+        assert!(url.contains("pass%20word"), "{url}");
+        url.replace("pass%20word", "s3cret")
+    };
+    all("a wrong password", &urls(&wrong(&url), &wrong(&management)), 77);
+    runs.heading("a user without the management tag");
     let [url, management] = world.broker_user("", Some([".*"; 3])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let applied = world.overdue_with(&["apply", "--yes"], &user);
-    insta::assert_snapshot!(world.shown(&applied));
-}
-
-/// A publisher that may write to the entry exchange only, as docs/services.md has it.
-#[apply(world_test)]
-async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
-    let world = World::new().await;
-    let [url, management] = world.broker_user("", Some(["^$", r"^orders\.in$", "^$"])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let published = world.overdue_with(&["publish", "4711", "--level", "100ms"], &user);
-    assert_eq!(published.code, Some(0), "{published}");
-    let wire = world.wire().await;
-    assert_eq!(wire.take_many("orders.unpaid", 1).await[0].text(), r#"{"order_id":"4711"}"#);
-}
-
-#[apply(world_test)]
-async fn a_publisher_that_may_not_write() {
-    let world = World::new().await;
-    let [url, _] = world.broker_user("", Some([r"^$"; 3])).await;
-    let published =
-        world.overdue_with(&["publish", "4711"], &[("OVERDUE_BROKER__URL", url.as_str())]);
-    insta::assert_snapshot!(world.shown(&published));
-}
-
-#[apply(world_test)]
-async fn publishing_without_a_topology_on_the_broker() {
-    let world = World::empty().await;
-    insta::assert_snapshot!(world.shown(&world.overdue(&["publish", "4711"])));
-}
-
-#[apply(world_test)]
-async fn nobody_listens() {
-    let world = world_with_tables().await;
-    let nowhere = [
-        ("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:1/%2f"),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:1"),
-    ];
-    let [published, applied, started] =
-        COMMANDS.map(|command| world.overdue_with(command, &nowhere));
-    insta::assert_snapshot!("nobody_listens_amqp", world.shown(&published));
-    insta::assert_snapshot!("nobody_listens_management", world.shown(&applied));
-    assert_eq!((started.code, started.stderr), (Some(69), published.stderr));
-}
-
-/// The worker needs AMQP as well: that only the management API answers is not enough.
-#[apply(world_test)]
-async fn a_host_name_that_does_not_exist() {
-    let world = world_with_tables().await;
-    let nowhere = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
-    let published = world.overdue_with(&["publish", "4711"], &nowhere);
+    runs.at(&world, COMMANDS[1], &urls(&url, &management));
+    runs.heading("no topology on the broker");
+    runs.at(&world, COMMANDS[0], &[]);
+    insta::assert_snapshot!(runs);
+    let unknown = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
+    let published = world.overdue_with(COMMANDS[0], &unknown);
     assert_eq!(published.code, Some(69), "{published}");
     assert!(published.stderr.contains("no-such-host.invalid"), "{published}");
 }
 
+/// A publisher that may write to the entry exchange only, as docs/services.md has it; and one that may not.
 #[apply(world_test)]
-async fn somebody_listens_and_never_answers() {
-    let world = world_with_tables().await;
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = silent.local_addr().unwrap().port();
-    let broker = format!("amqp://admin:admin@127.0.0.1:{port}/%2f");
-    let management = format!("http://admin:admin@127.0.0.1:{port}");
-    let urls = [
-        ("OVERDUE_BROKER__URL", broker.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-        ("OVERDUE_TEST_TIMING", "tenth"),
-    ];
-    let (published, applied) = std::thread::scope(|scope| {
-        let published = scope.spawn(|| world.overdue_with(&["publish", "4711"], &urls));
-        let applied = scope.spawn(|| world.overdue_with(&["apply", "--yes"], &urls));
-        (published.join().unwrap(), applied.join().unwrap())
-    });
-    for silent in [&published, &applied] {
-        assert_eq!(silent.code, Some(69), "{silent}");
-        assert!(silent.stderr.contains(&format!("127.0.0.1:{port}")), "{silent}");
-    }
-    assert!(
-        published.stderr.contains("did not finish the AMQP handshake within 1s"),
-        "{published}"
-    );
+async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
+    let world = World::new().await;
+    let [url, management] = world.broker_user("", Some(["^$", r"^orders\.in$", "^$"])).await;
+    let published =
+        world.overdue_with(&["publish", "4711", "--level", "100ms"], &urls(&url, &management));
+    assert_eq!(published.code, Some(0), "{published}");
+    let wire = world.wire().await;
+    assert_eq!(wire.take_many("orders.unpaid", 1).await[0].text(), r#"{"order_id":"4711"}"#);
+    let [url, management] = world.broker_user("", Some([r"^$"; 3])).await;
+    let mut runs = Runs::default();
+    runs.at(&world, COMMANDS[0], &urls(&url, &management));
+    insta::assert_snapshot!(runs);
 }
 
-/// The two ports confused, which everybody does once.
+/// A server that never answers, and the two ports confused.
 #[apply(world_test)]
-async fn somebody_else_listens() {
-    let world = world_with_tables().await;
+async fn another_server_listens() {
+    let world = World::empty().await;
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().port();
     let (amqp, management) = (&world.services.broker, &world.services.management);
-    let swapped = [
-        format!("amqp://admin:admin@127.0.0.1:{}/%2f", management.port().unwrap()),
-        format!("http://admin:admin@127.0.0.1:{}", amqp.port().unwrap()),
-    ];
-    let urls = [
-        ("OVERDUE_BROKER__URL", swapped[0].as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", swapped[1].as_str()),
-    ];
-    for command in [&["publish", "4711"][..], &["apply", "--yes"]] {
-        let run = world.overdue_with(command, &urls);
-        assert_eq!(run.code, Some(69), "{run}");
-        assert!(run.stderr.contains("cannot reach") || run.stderr.contains("handshake"), "{run}");
+    for (amqp, management, says) in [
+        (silent, silent, "did not finish the AMQP handshake within 1s"),
+        (management.port().unwrap(), amqp.port().unwrap(), ""),
+    ] {
+        let broker = format!("amqp://admin:admin@127.0.0.1:{amqp}/%2f");
+        let api = format!("http://admin:admin@127.0.0.1:{management}");
+        let [broker, api] = urls(&broker, &api);
+        let urls = [broker, api, ("OVERDUE_TEST_TIMING", "tenth")];
+        let (published, applied) = std::thread::scope(|scope| {
+            let published = scope.spawn(|| world.overdue_with(COMMANDS[0], &urls));
+            let applied = scope.spawn(|| world.overdue_with(COMMANDS[1], &urls));
+            (published.join().unwrap(), applied.join().unwrap())
+        });
+        for run in [&published, &applied] {
+            assert_eq!(run.code, Some(69), "{run}");
+            assert!(run.stderr.contains("127.0.0.1:"), "{run}");
+        }
+        assert!(published.stderr.contains(says), "{published}");
     }
 }

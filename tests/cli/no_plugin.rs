@@ -1,41 +1,22 @@
 //! The strategy `delayed-exchange` on a broker without the plugin.
 
-use crate::support::{World, until};
+use crate::support::{World, samples::DELAYED, until};
 
-const DELAYED: &str = "
-name = \"orders\"
-
-[delay]
-strategy = \"delayed-exchange\"
-
-[[timeout]]
-name = \"unpaid\"
-after = \"30m\"
-
-[retry]
-after = [\"1m\"]
-";
-
-async fn world() -> World {
+/// Commands that declare or publish say the same, and what to do instead.
+#[apply(world_test)]
+async fn every_command_refuses_and_nothing_is_changed() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
     world.orders("open", 1, 1_000_000).await;
     std::fs::write(world.topology_file(), DELAYED).unwrap();
-    world
-}
-
-/// Whoever declares or publishes says the same, and what to do instead.
-#[apply(world_test)]
-async fn every_command_refuses_and_nothing_is_changed() {
-    let world = world().await;
     let before = world.management().observe().await.unwrap().objects;
     for command in [
         &["plan"][..],
         &["apply", "--yes"],
         &["run"],
         &["verify"],
-        &["publish", "4711"],
-        &["publish", "4711", "--after", "5m"],
+        &["publish", "4711", "--timeout", "unpaid"],
+        &["publish", "4711", "--timeout", "unpaid", "--after", "5m"],
         &["rebuild", "--yes"],
     ] {
         let run = world.overdue(command);
@@ -54,12 +35,7 @@ async fn every_command_refuses_and_nothing_is_changed() {
         let objects = async || world.management().observe().await.unwrap().objects;
         until("nothing is changed", objects, |objects| *objects == before).await;
     }
-}
-
-/// Those that look at what is there go on, and name the command that says it.
-#[apply(world_test)]
-async fn commands_that_look_say_what_is_missing() {
-    let world = world().await;
+    // Commands that look at what is there go on, and name the command that says it.
     let run = world.overdue(&["parked", "list"]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(

@@ -3,7 +3,7 @@
 use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
 use crate::support::{
-    World, until,
+    World, samples, until,
     worker::{millis, settings},
 };
 
@@ -32,20 +32,10 @@ async fn what_is_held_limits_nothing_that_is_due() {
     until("all given back", ready, |ready| *ready == 3_000).await;
 }
 
-const GUARDED: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms", "500ms", "2s"]
-
-[[timeout]]
-name = "unpaid"
-after = "100ms"
-effect = "guarded"
-
-[retry]
-after = ["500ms", "2s"]
-"#;
+fn guarded_topology() -> String {
+    let timeouts = [("unpaid", "100ms", "guarded")];
+    samples::orders("levels = ['100ms', '500ms', '2s']", &timeouts, "['500ms', '2s']")
+}
 
 /// Answers `not_due` for an order that is overdue, as long as somebody guards it.
 fn guarded() -> Effect {
@@ -61,7 +51,7 @@ fn guarded() -> Effect {
 /// It backs off, is not parked, and is in nobody's way.
 #[apply(world_test)]
 async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_level() {
-    let world = World::of(GUARDED).await;
+    let world = World::of(&guarded_topology()).await;
     let wire = world.wire().await;
     let orders = world.orders("o", 1_000, 0).await;
     world.sql("CREATE TABLE guards AS SELECT id FROM orders").await;

@@ -1,25 +1,11 @@
 //! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
 
-use crate::support::{Wire, WorkerProcess, World, until};
+use crate::support::{Wire, WorkerProcess, World, samples, until};
 
-const TWO: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms", "500ms"]
-
-[[timeout]]
-name = "unpaid"
-after = "100ms"
-
-[[timeout]]
-name = "unshipped"
-after = "500ms"
-effect = "ship"
-
-[retry]
-after = ["100ms"]
-"#;
+fn two() -> String {
+    let timeouts = [("unpaid", "100ms", "close"), ("unshipped", "500ms", "ship")];
+    samples::orders("levels = ['100ms', '500ms']", &timeouts, "['100ms']")
+}
 
 /// The second effect, with the text of a statement.
 fn effect(world: &World, sql: &str) {
@@ -32,7 +18,7 @@ const CLOSE: &str = include_str!("../../sql/close.sql");
 
 #[apply(world_test)]
 async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
-    let world = World::of(TWO).await;
+    let world = World::of(&two()).await;
     effect(&world, CLOSE);
     let wire = world.wire().await;
     let mut process = world.started(|_| {}).await;
@@ -61,7 +47,7 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
 /// PostgreSQL refuses the literal when the statement is prepared, with an SQLSTATE that looks like a row's fault.
 #[apply(world_test)]
 async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own_timeouts() {
-    let world = World::of(TWO).await;
+    let world = World::of(&two()).await;
     world.sql("CREATE TYPE way AS ENUM ('sea')").await;
     let condition = "asked.status = 'unpaid' AND ";
     assert!(CLOSE.contains(condition));
@@ -96,7 +82,7 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
 /// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
 #[apply(world_test)]
 async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {
-    let world = World::of(TWO).await;
+    let world = World::of(&two()).await;
     effect(&world, CLOSE);
     let wire = world.wire().await;
     let mut client = world.store.client().await.unwrap();

@@ -48,24 +48,3 @@ async fn a_place_that_does_not_lead_on() {
     ];
     assert_eq!(run.findings(), expected);
 }
-
-#[apply(world_test)]
-async fn a_queue_that_lets_go_early_and_one_that_is_gone() {
-    let world = World::applied(&small()).await;
-    world
-        .policy("policies", "short", r"^orders\.ladder\.delay\.10s$", json!({ "message-ttl": 100 }))
-        .await;
-    world.until_policy("orders.ladder.delay.10s", "short").await;
-    world.delete("queues", "orders.ladder.delay.2s").await;
-    // Of ten seconds enough is left to be early by, however slow the machine is.
-    let run = world.overdue(&["verify", "--probe", "--within", "10s"]);
-    assert_eq!(run.code, Some(2), "{run}");
-    let early = "exchange orders.ladder.10s: its canary came ";
-    assert!(run.stdout.contains(early) && run.stdout.contains(" ms early"), "{run}");
-    assert!(run.stdout.contains("notices whose delay has this digit are parked"), "{run}");
-    // It is so: nothing is bound for the digit.
-    let publisher = world.publisher().await;
-    let notice = world.notice("2500ms", "4711");
-    publisher.publish(notice).await.unwrap();
-    assert_eq!(world.parked(1).await.len(), 1);
-}

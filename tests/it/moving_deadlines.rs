@@ -4,25 +4,13 @@ use overdue::internals::config::WorkerSettings;
 
 use crate::support::{
     World,
+    samples::orders,
     worker::{millis, settings},
 };
 
-const LADDER: &str = r#"
-name = "orders"
-
-[delay]
-strategy = "ladder"
-
-[delay.ladder]
-max = "1d"
-
-[[timeout]]
-name = "unpaid"
-after = "30m"
-
-[retry]
-after = ["1s"]
-"#;
+fn ladder() -> String {
+    orders("ladder = { max = '1d' }\nstrategy = 'ladder'", &[("unpaid", "30m", "close")], "['1s']")
+}
 
 fn hold_a_second() -> WorkerSettings {
     WorkerSettings { hold: millis("1s"), ..settings() }
@@ -41,7 +29,7 @@ async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
 /// One UPDATE, no message. The notice comes at the old deadline, closes nothing, and waits for exactly the rest.
 #[apply(world_test)]
 async fn an_extended_deadline_needs_no_message() {
-    let world = World::clocked_of(LADDER).await;
+    let world = World::clocked_of(&ladder()).await;
     let wire = world.wire().await;
     let along = wire.listen("orders.ladder.again", "#").await;
     let id = world.orders("o", 1, 1_000).await.remove(0);
@@ -71,7 +59,7 @@ async fn an_extended_deadline_needs_no_message() {
 /// An UPDATE and a second message. The other one finds the order final, whichever comes first.
 #[apply(world_test)]
 async fn a_shortened_deadline_needs_a_second_message() {
-    let world = World::clocked_of(LADDER).await;
+    let world = World::clocked_of(&ladder()).await;
     let id = world.orders("o", 1, 3_600_000).await.remove(0);
     // The broker's time goes on: it comes long before its deadline.
     let run = world.overdue(&["publish", &id, "--after", "2s"]);
@@ -94,7 +82,7 @@ async fn a_shortened_deadline_needs_a_second_message() {
 
 #[apply(world_test)]
 async fn explain_shows_a_deadline_that_was_moved() {
-    let world = World::of(LADDER).await;
+    let world = World::of(&ladder()).await;
     let ids = world.orders("o", 3, 3_600_000).await;
     world.sql("UPDATE orders SET due_at = now() + interval '37 min 59 s'").await;
     let run = world.overdue(&["explain", "--order", &ids[0], "-o", "json"]);

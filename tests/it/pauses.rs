@@ -13,29 +13,16 @@ use overdue::internals::{config::WorkerSettings, timing::Timing, worker::Counts}
 use crate::support::{
     World,
     pages::{get, metrics},
+    samples::orders,
     until,
     worker::{millis, settings},
 };
 
 /// Both timeouts of the reference tables that need no shipping; the second one has an effect of its own.
-const TWO: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms", "1s", "30m"]
-
-[[timeout]]
-name = "unpaid"
-after = "100ms"
-
-[[timeout]]
-name = "unshipped"
-after = "100ms"
-effect = "cancel"
-
-[retry]
-after = ["100ms", "1s"]
-"#;
+fn two() -> String {
+    let timeouts = [("unpaid", "100ms", "close"), ("unshipped", "100ms", "cancel")];
+    orders("levels = ['100ms', '1s', '30m']", &timeouts, "['100ms', '1s']")
+}
 
 /// Two timeouts with one effect.
 const SHARED: &str = r#"
@@ -94,7 +81,7 @@ async fn unshipped(world: &World, prefix: &str, count: usize) -> Vec<String> {
 /// Three workers, and a load of orders with and without messages, many of them at once.
 #[apply(world_test)]
 async fn from_the_moment_it_returns_no_worker_closes_an_order_of_the_timeout() {
-    let world = World::of(TWO).await;
+    let world = World::of(&two()).await;
     let mut workers = Vec::new();
     for _ in 0..3 {
         workers.push(

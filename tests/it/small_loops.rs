@@ -11,25 +11,12 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{World, until, worker::settings};
+use crate::support::{World, samples::orders, until, worker::settings};
 
-const TWO_TIMEOUTS: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["500ms", "1s"]
-
-[[timeout]]
-name = "unpaid"
-after = "500ms"
-
-[[timeout]]
-name = "unshipped"
-after = "1s"
-
-[retry]
-after = ["500ms"]
-"#;
+fn two_timeouts() -> String {
+    let timeouts = [("unpaid", "500ms", "close"), ("unshipped", "1s", "close")];
+    orders("levels = ['500ms', '1s']", &timeouts, "['500ms']")
+}
 
 /// When each request came, and its first line.
 type Requests = Arc<Mutex<Vec<(Instant, String)>>>;
@@ -70,7 +57,7 @@ async fn answer(stream: TcpStream, requests: &Requests) {
 /// lead to its levels and queues, and for what is bound there, however many others the virtual host has.
 #[apply(world_test)]
 async fn a_look_for_new_queues_is_one_request_for_names() {
-    let world = World::of(TWO_TIMEOUTS).await;
+    let world = World::of(&two_timeouts()).await;
     let (port, requests) = management_api().await;
     let api = format!("http://admin:admin@127.0.0.1:{port}");
     let address = BrokerAddress::parse(&world.broker_url(), Some(&api)).unwrap();
@@ -105,7 +92,7 @@ async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
          SELECT id AS order_id, due_at FROM orders
          WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' AND (due_at, id) > ($3, $4)
          ORDER BY due_at, id LIMIT $1";
-    let world = World::of(TWO_TIMEOUTS).await;
+    let world = World::of(&two_timeouts()).await;
     world.sql("CREATE TABLE sweeps (at timestamptz DEFAULT now())").await;
     let effect = Effect { overdue_sql: Some(COUNTED.to_owned()), ..Effect::close() };
     let worker = world.worker_of(effect, settings());

@@ -5,32 +5,17 @@ use std::collections::BTreeSet;
 use overdue::internals::order::{FinalState, OrderId, Outcome};
 use overdue::internals::store::orders::{ClosingPath, Effect};
 
-use crate::support::{World, ids, until};
+use crate::support::{World, ids, samples::orders, until};
 
 /// The three timeouts of the repository's file, with a delay for a test.
-const TOPOLOGY: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms"]
-
-[[timeout]]
-name = "unpaid"
-after = "100ms"
-
-[[timeout]]
-name = "unshipped"
-after = "100ms"
-effect = "cancel"
-
-[[timeout]]
-name = "unconfirmed"
-after = "100ms"
-effect = "complete"
-
-[retry]
-after = ["100ms"]
-"#;
+fn topology() -> String {
+    let timeouts = [
+        ("unpaid", "100ms", "close"),
+        ("unshipped", "100ms", "cancel"),
+        ("unconfirmed", "100ms", "complete"),
+    ];
+    orders("levels = ['100ms']", &timeouts, "['100ms']")
+}
 
 const STATES: [&str; 6] = ["unpaid", "paid", "shipped", "completed", "closed", "cancelled"];
 /// From, to: what an order can do.
@@ -68,7 +53,7 @@ async fn until_ended(world: &World) {
 /// With the binary, and nothing in its settings about effects.
 #[apply(world_test)]
 async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_is() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
     let wire = world.wire().await;
     let subscriber = wire.listen("orders.events", "order.*").await;
@@ -105,7 +90,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
 /// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
 #[apply(world_test)]
 async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
     world
         .sql(
@@ -146,7 +131,7 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
 /// No message comes for any of them.
 #[apply(world_test)]
 async fn the_sweep_finds_what_is_overdue_in_each_state() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
     let mut worker = world
         .started(|command| {
@@ -170,7 +155,7 @@ async fn an_effect_changes_orders_of_its_own_state_only() {
         (Effect::complete(), "shipped", "completed"),
     ];
     for (effect, from, to) in effects {
-        let world = World::of(TOPOLOGY).await;
+        let world = World::of(&topology()).await;
         let orders = world.orders("o", STATES.len(), 0).await;
         for (id, state) in orders.iter().zip(STATES) {
             world.bring_to(id, state).await;
@@ -200,7 +185,7 @@ async fn an_effect_changes_orders_of_its_own_state_only() {
 /// Not a minute before.
 #[apply(world_test)]
 async fn an_order_before_the_deadline_of_its_state_is_not_due() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     let id = world.orders("o", 1, 0).await.remove(0);
     let order = [OrderId::parse(&id).unwrap()];
     for (state, effect, days) in
@@ -218,7 +203,7 @@ async fn an_order_before_the_deadline_of_its_state_is_not_due() {
 /// Also past the statements: whoever writes into the table, with any statement.
 #[apply(world_test)]
 async fn a_transition_that_is_not_allowed_cannot_be_written() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     let client = world.store.client().await.unwrap();
     for from in STATES {
         for to in STATES {
@@ -249,7 +234,7 @@ async fn a_transition_that_is_not_allowed_cannot_be_written() {
 /// What is built in has an index for all that it asks, and locks rows in an order.
 #[apply(world_test)]
 async fn the_built_in_effects_pass_their_own_check() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
     let run = world.overdue(&["effect", "check", "--all"]);
     assert_eq!(run.code, Some(0), "{run}");

@@ -2,25 +2,15 @@
 
 use serde_json::json;
 
-use crate::support::{World, until};
+use crate::support::{World, samples::orders, until};
 
-const TOPOLOGY: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms", "1h"]
-
-[[timeout]]
-name = "unpaid"
-after = "100ms"
-
-[retry]
-after = ["100ms"]
-"#;
+fn topology() -> String {
+    orders("levels = ['100ms', '1h']", &[("unpaid", "100ms", "close")], "['100ms']")
+}
 
 #[apply(world_test)]
 async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     let wire = world.wire().await;
     let early = world.orders("early", 600, 36_000_000).await;
     let good = world.orders("good", 2_000, 0).await;
@@ -46,7 +36,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
 
 #[apply(world_test)]
 async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
-    let world = World::of(TOPOLOGY).await;
+    let world = World::of(&topology()).await;
     let wire = world.wire().await;
     let good = world.orders("good", 1_000, 0).await;
     let full = json!({ "max-length": 10, "overflow": "reject-publish" });

@@ -1,14 +1,16 @@
-//! `overdue verify` on a real broker.
+//! `overdue verify` on a real broker: each kind of fact is read there. What is found in it:
+//! `tests/pure/verify`.
 
-mod links;
-mod policies;
 mod printed;
 mod probes;
-mod rules;
-mod shapes;
 mod stuck;
 
-use crate::support::{Services, World, samples::TWO_TIMEOUTS};
+use lapin::{options::BasicConsumeOptions, types::FieldTable};
+use overdue::internals::{broker::PublishError, plan::QueueStats, wire::Message};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::{Services, World, samples::TWO_TIMEOUTS, until};
 
 /// With the topology declared.
 pub(crate) async fn applied() -> World {
@@ -26,5 +28,129 @@ impl World {
         let run = self.overdue(&["verify", "-o", "json"]);
         assert_eq!(run.code, Some(2), "{run}");
         run.findings()
+    }
+
+    /// Binds an exchange to another one.
+    async fn lead(&self, source: &str, to: &str, key: &str) {
+        let path = ["e", source, "e", to];
+        self.call(Method::POST, "bindings", &path, json!({ "routing_key": key })).await;
+    }
+}
+
+/// Other objects, and a policy on a queue that has only a similar name.
+#[apply(world_test)]
+async fn nothing_is_found_beside_objects_of_others() {
+    let world = applied().await;
+    world.exchange("orders", "topic", json!({})).await;
+    world.queue("orders.report", json!({})).await;
+    world.bind("orders", "orders.report", "#").await;
+    // Everybody may listen to events.
+    world.bind("orders.events", "orders.report", "#").await;
+    world.policy("policies", "reports", r"^orders\.report$", json!({ "message-ttl": 1 })).await;
+    world.until_policy("orders.report", "reports").await;
+    let run = world.overdue(&["verify"]);
+    assert_eq!((run.code, &*run.stderr), (Some(0), ""), "{run}");
+    assert_eq!(run.stdout, "OK: topology `orders` matches the broker, 6 queues\n");
+}
+
+/// Type, arguments and flags of exchanges and queues, bindings to both, policies of both kinds, and consumers.
+#[apply(world_test)]
+async fn each_kind_of_fact_is_read() {
+    let world = applied().await;
+    world.unbind("orders.dlx", "orders.unshipped", "#.unshipped").await;
+    world.delete("queues", "orders.delay.30m").await;
+    world.delete("queues", "orders.delay.3s").await;
+    // A level without at-least-once, and with another TTL than its name says.
+    let arguments = json!({
+        "x-queue-type": "quorum", "x-message-ttl": 2000, "x-dead-letter-exchange": "orders.dlx",
+    });
+    world.queue("orders.delay.3s", arguments).await;
+    world.bind("orders.in", "orders.delay.3s", "3s.*").await;
+    world.delete("exchanges", "orders.events").await;
+    let body = json!({ "type": "topic", "durable": true, "internal": true });
+    world.call(Method::PUT, "exchanges", &["orders.events"], body).await;
+    world.queue("audit", json!({})).await;
+    world.bind("orders.park", "audit", "").await;
+    world.bind("orders.in", "orders.unpaid", "now.unpaid").await;
+    world.exchange("legacy", "topic", json!({})).await;
+    world.bind("legacy", "orders.unpaid", "paid.late").await;
+    world.lead("legacy", "orders.in", "#").await;
+    let limits = json!({ "max-length": 1000, "delivery-limit": 5 });
+    world.policy("policies", "catch-all", r"^orders\.(unpaid|delay\.1s)$", limits).await;
+    let drops = json!({ "overflow": "drop-head" });
+    world.policy("operator-policies", "catch-all", r"^orders\.unpaid$", drops).await;
+    let wire = world.wire().await;
+    let options = BasicConsumeOptions::default();
+    let consuming = wire.channel.basic_consume(
+        "orders.unpaid".into(),
+        "".into(),
+        options,
+        FieldTable::default(),
+    );
+    let _consumer = consuming.await.unwrap();
+    let counted = async || {
+        let found = world.overdue(&["verify", "-o", "json"]).findings();
+        let stats = world.management().stats_and_policies().await.unwrap();
+        let applied = |it: &&QueueStats| it.policy.is_some() || it.operator_policy.is_some();
+        let consumer = "error foreign-consumer queue orders.unpaid".to_owned();
+        (found.contains(&consumer), stats.values().filter(applied).count())
+    };
+    until("consumer and policies", counted, |seen| *seen == (true, 2)).await;
+    let run = world.overdue(&["verify"]);
+    assert_eq!(run.code, Some(2), "{run}");
+    insta::assert_snapshot!(run.stdout.replace(&world.vhost, "VHOST"));
+}
+
+/// The keys came with 4.3.1; an older broker refuses them, so there is nothing that verify could find.
+#[apply(world_test)]
+async fn delayed_retry() {
+    let world = applied().await;
+    let definition = json!({ "delayed-retry-type": "all", "delayed-retry-min": 1000 });
+    let set = world.try_policy("policies", "retry", r"^orders\.unpaid$", definition).await;
+    if world.services.broker_version().await < "4.3.1".parse().unwrap() {
+        let refused = set.unwrap_err();
+        assert!(refused.contains("not recognised policy settings"), "{refused}");
+        return;
+    }
+    set.unwrap();
+    world.until_policy("orders.unpaid", "retry").await;
+    let run = world.overdue(&["verify"]);
+    assert_eq!(run.code, Some(0), "{run}");
+    let note = "sets delayed-retry-type to all on queue orders.unpaid\n";
+    assert!(run.stdout.contains(note), "{run}");
+}
+
+/// The broker routes as the rules about objects say: an exchange without a queue hides the alternate, and a copy comes twice.
+#[apply(world_test)]
+async fn the_broker_routes_as_the_rules_say() {
+    let world = applied().await;
+    world.exchange("audit", "fanout", json!({})).await;
+    world.lead("orders.in", "audit", "7m.*").await;
+    world.exchange("copy", "fanout", json!({})).await;
+    world.lead("orders.dlx", "copy", "#.unshipped").await;
+    world.bind("copy", "orders.unpaid", "").await;
+    let expected = [
+        "error alternate-exchange exchange orders.in",
+        "error foreign-subscriber exchange orders.dlx",
+        "warning foreign-publisher queue orders.unpaid",
+        "warning foreign-subscriber exchange orders.in",
+        "warning routing-overlap exchange orders.dlx",
+    ];
+    let mut found = world.findings();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    let lost = Message {
+        exchange: "orders.in".to_owned(),
+        routing_key: "7m.unknown".to_owned(),
+        message_id: "lost".to_owned(),
+        ..Message::default()
+    };
+    let answer = world.publisher().await.publish(lost).await;
+    assert!(matches!(answer, Err(PublishError::Returned { .. })), "{answer:?}");
+    assert_eq!(world.take("orders.parked").await.len(), 0);
+    world.publish_to("orders.in", "1s.unshipped", 1).await;
+    for queue in ["orders.unpaid", "orders.unshipped"] {
+        let look = async || world.take(queue).await.len();
+        until("the same message", look, |taken| *taken == 1).await;
     }
 }

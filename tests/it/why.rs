@@ -6,27 +6,13 @@ use serde_json::Value;
 
 use crate::{
     own_tables::{shop, write_example},
-    support::{World, until},
+    support::{World, samples::orders, until},
 };
 
-const TWO: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["100ms", "200ms", "1s", "30m"]
-
-[[timeout]]
-name = "unpaid"
-after = "30m"
-
-[[timeout]]
-name = "unshipped"
-after = "30m"
-effect = "cancel"
-
-[retry]
-after = ["100ms"]
-"#;
+fn two() -> String {
+    let timeouts = [("unpaid", "30m", "close"), ("unshipped", "30m", "cancel")];
+    orders("levels = ['100ms', '200ms', '1s', '30m']", &timeouts, "['100ms']")
+}
 
 fn explain(world: &World, order: &str) -> Value {
     let run = world.overdue(&["explain", "--order", order, "-o", "json"]);
@@ -40,7 +26,7 @@ fn said(json: &Value) -> &str {
 
 #[apply(world_test)]
 async fn an_order_that_was_closed_and_one_that_waits() {
-    let world = World::of(TWO).await;
+    let world = World::of(&two()).await;
     let worker = world.worker();
     let order = world.orders("o", 1, -1_000).await;
     world.publish("100ms", &order).await;

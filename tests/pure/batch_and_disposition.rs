@@ -1,6 +1,9 @@
 //! When a batch is full, with the time passed in, and what becomes of a delivery.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Write,
+    time::{Duration, Instant},
+};
 
 use overdue::internals::{
     order::{FinalState, Outcome},
@@ -8,7 +11,7 @@ use overdue::internals::{
     topology::route::{LONGEST_IN_HAND, Route},
     worker::{
         batch::{Batches, Coming, MANY, Running, TOGETHER},
-        disposition::{Disposition, NOWHERE_TO_WAIT, ParkReason, Tries, Waits, decide},
+        disposition::{Disposition, Tries, Waits, decide},
         timer_queue::TimerQueue,
     },
 };
@@ -38,43 +41,17 @@ fn exactly(wait: Duration) -> Option<Route> {
     Some(route(wait))
 }
 
-fn nowhere(_: Duration) -> Option<Route> {
-    None
-}
-
-fn put_back(text: &str, tries: Tries) -> Disposition {
-    let route = route(level(text).ttl().as_duration());
-    Disposition::Delay { route, tries, is_retry: false }
-}
-
-fn delay(text: &str, attempt: u32) -> Disposition {
-    put_back(text, tries(attempt))
-}
-
-fn retry_in(text: &str, attempt: u32) -> Disposition {
-    let route = route(level(text).ttl().as_duration());
-    Disposition::Delay { route, tries: tries(attempt), is_retry: true }
-}
-
-fn hold(ms: u64) -> Disposition {
-    Disposition::Hold { wait: Duration::from_millis(ms) }
-}
-
-fn park(class: ParkReason, reason: &str) -> Disposition {
-    Disposition::Park { class, reason: reason.to_owned() }
-}
-
-/// Each outcome but those of orders that are settled.
-fn outcomes() -> [Outcome; 6] {
-    let reason = "a check".to_owned();
-    [
-        Outcome::Busy,
-        Outcome::NotDue { remaining: Duration::ZERO },
-        Outcome::NotDue { remaining: Duration::from_secs(9) },
-        Outcome::Unknown,
-        Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() },
-        Outcome::Postponed { reason },
-    ]
+/// What is done, in a line.
+fn shown(disposition: Disposition) -> String {
+    match disposition {
+        Disposition::Ack => "ack".to_owned(),
+        Disposition::Hold { wait } => format!("hold {wait:?}"),
+        Disposition::Delay { route, tries: Tries { attempt, guarded, .. }, is_retry } => {
+            let burnt = if is_retry { ", a retry" } else { "" };
+            format!("delay {:?}, attempt {attempt}, guarded {guarded}{burnt}", route.holds)
+        }
+        Disposition::Park { class, reason } => format!("park as {class:?}: {reason}"),
+    }
 }
 
 proptest! {
@@ -143,7 +120,8 @@ proptest! {
             if known { Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() } } else { Outcome::Unknown };
         let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
         for (attempt, level) in (0_u32..).zip(&retry) {
-            let expected = retry_in(level.name(), attempt + 1);
+            let route = route(level.ttl().as_duration());
+            let expected = Disposition::Delay { route, tries: tries(attempt + 1), is_retry: true };
             prop_assert_eq!(decide(&outcome, tries(attempt), given, exactly), expected);
         }
         let last = u32::try_from(retry.len())?;
@@ -231,213 +209,81 @@ fn many_orders_one_after_the_other_are_a_burst_and_a_steady_load_is_none() {
     assert!(halves(TOGETHER) && !halves(TOGETHER + ms(1)));
 }
 
-/// The broker ends the channel of what stays unsettled for half an hour.
-#[test]
-fn what_has_been_in_hand_for_long_goes_by_a_level() {
-    let retry = levels(&["5s"]);
-    let waits = |in_hand: Duration| {
-        let hold = Duration::from_mins(5);
-        Waits { retry: &retry, hold, lead: hold }.after(in_hand)
-    };
-    let busy = |in_hand| decide(&Outcome::Busy, tries(0), waits(in_hand), exactly);
-    let rest = Outcome::NotDue { remaining: Duration::from_secs(9) };
-    let early = |in_hand| decide(&rest, tries(0), waits(in_hand), exactly);
-    let long = LONGEST_IN_HAND;
-    let soon = long.saturating_sub(Duration::from_millis(1));
-    assert!(matches!(busy(soon), Disposition::Hold { .. }));
-    assert!(matches!(early(soon), Disposition::Hold { .. }));
-    assert!(matches!(busy(long), Disposition::Delay { .. }));
-    assert!(matches!(early(long), Disposition::Delay { .. }));
-}
-
-/// A level that holds it for longer would make it late; a retry has no instant that it could miss.
-#[test]
-fn what_a_level_holds_for_too_long_is_held_where_there_is_room() {
-    let retry = levels(&["5s"]);
-    let too_long = |wait: Duration| Some(route(wait * 2));
-    for outcome in outcomes() {
-        let at = |hold_ms| {
-            let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
-            decide(&outcome, tries(0), Waits { retry: &retry, hold, lead }, too_long)
-        };
-        assert!(matches!(at(0), Disposition::Delay { .. }), "{outcome:?}");
-        let is_retry = matches!(outcome, Outcome::Unknown | Outcome::Failed { .. });
-        assert_eq!(matches!(at(1), Disposition::Delay { .. }), is_retry, "{outcome:?}");
-    }
-    let rest = |remaining| {
-        let waits = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
-        decide(&Outcome::NotDue { remaining }, tries(0), waits, too_long)
-    };
-    assert_eq!(rest(LONGEST_IN_HAND), Disposition::Hold { wait: LONGEST_IN_HAND });
-    let longer = LONGEST_IN_HAND + Duration::from_millis(1);
-    assert!(matches!(rest(longer), Disposition::Delay { route, .. } if route.holds == longer * 2));
-}
-
 #[test]
 fn without_a_level_nothing_is_best() {
     assert_eq!(best_level(&[], Lead::NONE, Duration::from_secs(1)), None);
 }
 
+type Routes = fn(Duration) -> Option<Route>;
+
+/// Each outcome, with and without room, with a level that fits, one that holds for too long, and none.
 #[test]
 fn each_outcome_has_its_disposition() {
     let retry = levels(&["5s", "1m"]);
-    let waits = |seconds| Outcome::NotDue { remaining: Duration::from_secs(seconds) };
-    let reason = "violates check \"available\"".to_owned();
-    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() };
-    let postponed = Outcome::Postponed { reason };
-    let table = [
-        (Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED }, 0, Disposition::Ack),
-        (
-            Outcome::Closed { late: Duration::from_secs(9), state: FinalState::CLOSED },
-            7,
-            Disposition::Ack,
-        ),
-        (Outcome::AlreadyFinal, 7, Disposition::Ack),
-        (waits(59), 1, delay("59s", 1)),
-        (waits(13 * 86_400), 9, delay("13d", 9)),
-        (Outcome::Unknown, 0, retry_in("5s", 1)),
-        (Outcome::Unknown, 1, retry_in("1m", 2)),
-        (
-            Outcome::Unknown,
-            2,
-            park(
-                ParkReason::Unknown,
-                "the database does not know this order; given up after 2 retries",
-            ),
-        ),
-        (Outcome::Busy, 2, delay("1s", 2)),
-        (postponed.clone(), 0, delay("1m", 0)),
-        (postponed, 9, delay("1m", 9)),
-        (failed.clone(), 0, retry_in("5s", 1)),
-        (
-            failed,
-            2,
-            park(ParkReason::Failed, "violates check \"available\"; given up after 2 retries"),
-        ),
+    let ms = Duration::from_millis;
+    let (lead, long) = (ms(500), LONGEST_IN_HAND);
+    let rests = [ms(0), ms(1), lead, lead + ms(1), ms(2_000), ms(2_001), long, long + ms(1)];
+    let reason = "a check".to_owned();
+    let mut outcomes = vec![
+        Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED },
+        Outcome::AlreadyFinal,
+        Outcome::Busy,
+        Outcome::Unknown,
+        Outcome::Failed { cause: "23514".to_owned(), reason: reason.clone() },
+        Outcome::Postponed { reason },
     ];
-    for (outcome, attempt, expected) in table {
-        let waits = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
-        let decided = decide(&outcome, tries(attempt), waits, exactly);
-        assert_eq!(decided, expected, "{outcome:?}, attempt {attempt}");
+    outcomes.extend(rests.map(|remaining| Outcome::NotDue { remaining }));
+    let with: [(&str, Duration, Duration, Routes); 7] = [
+        ("room", ms(2_000), Duration::ZERO, exactly),
+        ("full", Duration::ZERO, lead, exactly),
+        ("in hand for long", Duration::ZERO, Duration::ZERO, exactly),
+        ("room, the level holds twice as long", ms(2_000), Duration::ZERO, |it| exactly(it * 2)),
+        ("full, the level holds twice as long", Duration::ZERO, lead, |it| exactly(it * 2)),
+        ("room, no level", ms(2_000), Duration::ZERO, |_| None),
+        ("full, no level", Duration::ZERO, lead, |_| None),
+    ];
+    let mut table = String::new();
+    for outcome in outcomes {
+        writeln!(table, "# {outcome:?}").unwrap();
+        for (name, hold, lead, route) in with {
+            let waits = Waits { retry: &retry, hold, lead };
+            let done = decide(&outcome, tries(0), waits, route);
+            writeln!(table, "{name}: {}", shown(done)).unwrap();
+        }
     }
+    insta::assert_snapshot!(table);
+    // The broker ends the channel of what stays unsettled for half an hour.
+    let room = Waits { retry: &retry, hold: ms(2_000), lead };
+    let holds = |in_hand| (room.after(in_hand).hold, room.after(in_hand).lead);
+    assert_eq!(holds(long.saturating_sub(ms(1))), (ms(2_000), lead));
+    assert_eq!(holds(long), (Duration::ZERO, Duration::ZERO));
 }
 
-/// A lock says nothing about the guard; every other answer ends the row.
+/// A lock doubles its wait, a guard takes the levels for retries up to the longest, each retry burns an attempt; what ends the
+/// row of guards begins it again.
 #[test]
-fn an_order_that_is_not_guarded_any_more_begins_again_with_the_shortest_wait() {
-    let retry = levels(&["5s", "1m"]);
-    let given = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
-    for outcome in outcomes() {
-        let guarded = match outcome {
-            Outcome::Busy => 3,
-            Outcome::NotDue { remaining } if remaining.is_zero() => 4,
-            _ => 0,
-        };
-        let decided = decide(&outcome, Tries { guarded: 3, ..tries(0) }, given, exactly);
-        let Disposition::Delay { tries: next, .. } = decided else { panic!("{decided:?}") };
-        assert_eq!(next.guarded, guarded, "{outcome:?}");
-    }
-}
-
-/// Everything in the queue has come as early: behind it is nothing that is due sooner, and to send it round would be a storm
-/// of copies in every burst.
-#[test]
-fn what_is_early_by_the_lead_is_held_even_where_there_is_no_room() {
-    let lead = Duration::from_millis(500);
-    let full = Waits { retry: &[], hold: Duration::ZERO, lead };
-    let early = |ms| {
-        decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(0), full, exactly)
-    };
-    assert_eq!(early(500), hold(500));
-    assert_eq!(early(501), delay("501ms", 0));
-    // A lock says nothing about the lead.
-    assert_eq!(decide(&Outcome::Busy, tries(0), full, exactly), delay("1s", 0));
-}
-
-/// The broker has nothing that delays: what waits is held for as long as the broker bears it, with a look now and then.
-#[test]
-fn without_a_route_a_short_rest_is_held_and_a_longer_one_is_parked() {
-    let rest = |remaining, hold_ms| {
-        let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
-        decide(&Outcome::NotDue { remaining }, tries(0), Waits { retry: &[], hold, lead }, nowhere)
-    };
-    let parked = park(ParkReason::NowhereToWait, NOWHERE_TO_WAIT);
-    assert_eq!(rest(LONGEST_IN_HAND, 1), hold(5_000));
-    assert_eq!(rest(Duration::from_millis(800), 1), hold(800));
-    assert_eq!(rest(LONGEST_IN_HAND + Duration::from_millis(1), 1), parked);
-    assert_eq!(rest(Duration::from_millis(800), 0), parked);
-}
-
-/// What waits for its deadline, a lock or a better time can be held; what is tried again is parked with its cause.
-#[test]
-fn what_cannot_be_tried_again_is_parked_with_its_cause() {
-    let retry = levels(&["5s"]);
-    for outcome in outcomes() {
-        let at = |hold_ms| {
-            let (hold, lead) = (Duration::from_millis(hold_ms), Duration::ZERO);
-            decide(&outcome, tries(0), Waits { retry: &retry, hold, lead }, nowhere)
-        };
-        let cause = match &outcome {
-            Outcome::Failed { .. } => Some("a check; "),
-            Outcome::Unknown => Some("the database does not know this order; "),
-            _ => None,
-        };
-        let reason = format!("{}{NOWHERE_TO_WAIT}", cause.unwrap_or_default());
-        let parked = park(ParkReason::NowhereToWait, &reason);
-        assert_eq!(at(0), parked, "{outcome:?}");
-        let is_held = matches!(at(1), Disposition::Hold { .. });
-        assert!(if cause.is_some() { at(1) == parked } else { is_held }, "{outcome:?}");
-    }
-}
-
-/// `not_due` with no time left: the effect's own rule guards the order, for nobody knows how long.
-#[test]
-fn an_overdue_order_that_is_guarded_backs_off_burns_no_retry_and_is_never_parked() {
+fn what_comes_again_and_again() {
     let retry = levels(&["5s", "1m"]);
     let guarded = Outcome::NotDue { remaining: Duration::ZERO };
-    let given = Waits { retry: &retry, hold: Duration::from_secs(2), lead: Duration::ZERO };
-    let mut now = tries(1);
-    for expected in ["5s", "1m", "1m", "1m"] {
-        let next = Tries { guarded: now.guarded + 1, ..now };
-        assert_eq!(decide(&guarded, now, given, exactly), put_back(expected, next));
-        now = next;
+    let later = Outcome::NotDue { remaining: Duration::from_secs(90) };
+    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() };
+    let mut table = String::new();
+    for (outcome, retry) in [
+        (&Outcome::Busy, &retry[..]),
+        (&guarded, &retry),
+        (&guarded, &[]),
+        (&later, &retry),
+        (&Outcome::Unknown, &retry),
+        (&failed, &retry),
+    ] {
+        let waits = Waits { retry, hold: Duration::from_secs(2), lead: Duration::ZERO };
+        writeln!(table, "# {outcome:?}, {} retries", retry.len()).unwrap();
+        for times in [0, 1, 2, 3, 6, 7, u32::MAX] {
+            let tries = Tries { attempt: times.min(9), guarded: times, busy: times };
+            writeln!(table, "{times}: {}", shown(decide(outcome, tries, waits, exactly))).unwrap();
+        }
     }
-    let forged = Tries { guarded: u32::MAX, ..tries(9) };
-    assert_eq!(decide(&guarded, forged, given, exactly), put_back("1m", forged));
-
-    let without_retry = Waits { retry: &[], ..given };
-    let once = Tries { guarded: 1, ..tries(0) };
-    assert_eq!(decide(&guarded, tries(0), without_retry, exactly), put_back("1m", once));
-    // A deadline that was extended is no guard.
-    let extended = Outcome::NotDue { remaining: Duration::from_secs(90) };
-    assert_eq!(decide(&extended, now, given, exactly), delay("90s", 1));
-}
-
-#[test]
-fn a_short_rest_is_held_and_a_longer_one_waits_on_the_broker() {
-    let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
-    let rest = |ms| {
-        decide(&Outcome::NotDue { remaining: Duration::from_millis(ms) }, tries(4), given, exactly)
-    };
-    for ms in [1, 100, 2_000] {
-        assert_eq!(rest(ms), hold(ms));
-    }
-    assert_eq!(rest(2_001), delay("2001ms", 4));
-}
-
-/// 10 ms, doubling, at most a second; without room to wait about a second on the broker.
-#[test]
-fn a_locked_order_is_held_for_longer_and_longer_and_burns_no_retry() {
-    let given = Waits { retry: &[], hold: Duration::from_secs(2), lead: Duration::ZERO };
-    let waits: Vec<u128> = (0..9)
-        .map(|busy| match decide(&Outcome::Busy, Tries { busy, ..tries(1) }, given, exactly) {
-            Disposition::Hold { wait } => wait.as_millis(),
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
-    let full = Waits { hold: Duration::ZERO, ..given };
-    assert_eq!(decide(&Outcome::Busy, tries(1), full, exactly), delay("1s", 1));
+    insta::assert_snapshot!(table);
 }
 
 /// The database's clock was set forward.

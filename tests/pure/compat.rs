@@ -4,9 +4,7 @@ use lapin::types::{AMQPValue, ByteArray, FieldTable};
 use overdue::internals::{
     objects::{Binding, Objects, route},
     plan::{Change, Clock, Plan},
-    topology::{
-        Topology, check::Surroundings, file::RoutingType, lint, taken_over_exchange::XDelay,
-    },
+    topology::{Topology, file::RoutingType, taken_over_exchange::XDelay},
     wire::{Delayed, Message, Properties, Received, x_delay},
 };
 use proptest::prelude::*;
@@ -162,30 +160,6 @@ fn an_exchange_of_the_plugin_in_its_place_is_refused() {
     let refused = plan(&with_compat(), &broker);
     assert_eq!(refused.refusals.len(), 1, "{refused}");
     assert!(!refused.changes().any(|it| matches!(it, Change::DeleteExchange { .. })), "{refused}");
-}
-
-#[test]
-fn its_rules() {
-    let says = |change: (&str, &str)| {
-        let text = format!("{FILE}{COMPAT}").replace(change.0, change.1);
-        let findings = lint(&text, &Surroundings::default());
-        findings
-            .into_iter()
-            .map(|it| it.rule)
-            .filter(|it| it.starts_with("compat"))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(says(("", "")), ["compat-ladder"]);
-    let named = |name: &str| says(("\"reminders\"", &format!("\"{name}\"")));
-    for name in ["amq.direct", "orders.in", "", &"n".repeat(256)] {
-        assert!(named(name).contains(&"compat-exchange"), "{name}");
-    }
-    assert_eq!(named(&"n".repeat(255)), ["compat-ladder"]);
-    let plugin = says(("delay.levels", "delay.strategy = \"delayed-exchange\"\ndelay.levels"));
-    assert_eq!(plugin, ["compat-strategy"]);
-    assert!(says(("\"unpaid\"", "\"compat\"")).contains(&"compat-word"));
-    let ladder = "delay.strategy = \"ladder\"\ndelay.ladder = { max = \"1h\" }\ndelay.levels";
-    assert_eq!(says(("delay.levels", ladder)), Vec::<&str>::new());
 }
 
 #[test]

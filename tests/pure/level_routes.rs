@@ -1,6 +1,6 @@
 //! Which levels a broker routes to, and what takes the place of those that it does not route to.
 
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 use overdue::internals::{
     objects::{Binding, Objects},
@@ -72,26 +72,108 @@ proptest! {
     }
 }
 
+const COMPAT: &str = "\n[compat.x-delay]\nexchange = \"reminders\"\n";
+const DIGITS: &str = "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nladder = { max = \"9s\" }\n\
+                      [[timeout]]\nname = \"unpaid\"\nafter = \"3s\"\n";
+
+/// What a worker reads of each edited broker: the routing keys that lead nowhere, levels of another file, whether the timeout has a
+/// queue and its usual route leads somewhere, and where a notice goes that has to wait or is due soon.
 #[test]
-fn what_is_not_known_is_taken_to_lead_somewhere() {
-    let topology = topology();
-    let leads = |routes: &LevelRoutes| routes.missing().next().is_none();
-    assert!(leads(&LevelRoutes::default()));
+fn what_a_broker_routes_to() {
+    let mut table = String::new();
+    let mut row = |name: &str, file: &str, edit: &dyn Fn(&mut Objects)| {
+        let topology = Topology::parse(file).unwrap();
+        let mut objects = topology.objects();
+        edit(&mut objects);
+        let routes = LevelRoutes::of_objects(&topology, &objects);
+        let timeout = &topology.timeouts[0];
+        let missing: Vec<&str> = routes.missing().collect();
+        let others: Vec<&str> = routes.others().collect();
+        let usual = topology.route("unpaid", &Delay::Usual).unwrap();
+        let (queue, leads) = (routes.has_queue("unpaid"), routes.leads(&usual));
+        let of_timeouts = routes.missing_to_timeouts(&topology).len();
+        writeln!(
+            table,
+            "# {name}\nmissing {missing:?}, {of_timeouts} of them of timeouts; others {others:?}"
+        )
+        .unwrap();
+        let waits = [5, 30].map(|seconds| {
+            let route = routes.wait(&topology, timeout, Duration::from_secs(seconds));
+            route.map_or_else(|_| "nowhere".to_owned(), |route| route.routing_key)
+        });
+        // A level lets go a quarter early; a worker holds no message for more than 10 minutes.
+        let due = [3_749, 3_750, 600_000, 600_001].map(|ms| {
+            let route = routes.until_due(&topology, timeout, Duration::from_millis(ms));
+            route.map_or_else(|_| "nowhere".to_owned(), |route| route.routing_key)
+        });
+        writeln!(
+            table,
+            "queue {queue}, usual {leads}; waits {}; due {}",
+            waits.join(", "),
+            due.join(", ")
+        )
+        .unwrap();
+    };
+    let unbind = |levels: &'static [&str]| {
+        move |it: &mut Objects| {
+            it.bindings.retain(|it| {
+                it.source != "orders.in"
+                    || !levels.iter().any(|level| it.routing_key == format!("{level}.*"))
+            });
+        }
+    };
+    row("all is there", WITHOUT_FINDINGS, &|_| ());
+    for levels in [&["30s"][..], &["5s"], &["5s", "30s"], &["5s", "30s", "5m"]] {
+        row(&format!("without {levels:?}"), WITHOUT_FINDINGS, &unbind(levels));
+    }
     // Without the entry exchange publishing itself fails, and says why.
-    let routes = LevelRoutes::of_objects(&topology, &Objects::default());
-    assert!(leads(&routes));
-    assert!(routes.leads(&topology.route("unpaid", &Delay::Usual).unwrap()));
-    // Those of a ladder come and go: without theirs a worker does not try.
-    let ladder = Topology::parse(LADDER).unwrap();
-    let routes = LevelRoutes::of_objects(&ladder, &Objects::default());
-    assert!(!routes.leads(&ladder.route("unpaid", &Delay::Usual).unwrap()));
+    row("nothing is there", WITHOUT_FINDINGS, &|it| *it = Objects::default());
+    let newer = |it: &mut Objects| {
+        let newer = WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"");
+        *it = Topology::parse(&newer).unwrap().objects();
+    };
+    row("a newer file", WITHOUT_FINDINGS, &newer);
+    // Publishers do not reach what only workers put back to.
+    row("a newer file, without its level at the entry", WITHOUT_FINDINGS, &|it| {
+        newer(it);
+        it.bindings.retain(|it| it.source != "orders.in" || it.routing_key != "6m.*");
+    });
+    let compat = format!("{WITHOUT_FINDINGS}{COMPAT}");
+    row("an exchange that is taken over", &compat, &unbind(&["30s"]));
+    // Places of a ladder come and go: without them a worker does not try.
+    row("a ladder of which nothing is there", LADDER, &|it| *it = Objects::default());
+    row("a digit", DIGITS, &|_| ());
+    // Workers have another exchange for it, which helps no publisher.
+    row("a digit that only workers reach", DIGITS, &|it| {
+        let topology = Topology::parse(DIGITS).unwrap();
+        let sent = topology.route("unpaid", &Delay::Usual).unwrap();
+        it.bindings.retain(|it| it.source != sent.exchange || it.destination != sent.queues[0]);
+    });
+    // The plugin's exchange holds whatever comes, and looks for a queue when it is due.
+    row("the plugin's exchange", DELAYED, &|_| ());
+    row("the plugin's exchange, without a binding", DELAYED, &|it| {
+        due_to(it, "orders.delayed", &[]);
+    });
+    row("the plugin's exchange, to the parking lot", DELAYED, &|it| {
+        due_to(it, "orders.delayed", &["orders.parked"]);
+    });
+    insta::assert_snapshot!(table);
 }
 
-/// A broker without management is asked for its queues.
+/// What is due for `unpaid` goes to these queues, and to no other.
+fn due_to(objects: &mut Objects, exchange: &str, queues: &[&str]) {
+    let is_due = |it: &Binding| it.source == exchange && it.routing_key == "#.unpaid";
+    let due = objects.bindings.iter().find(|it| is_due(it)).unwrap().clone();
+    objects.bindings.retain(|it| !is_due(it));
+    let bound =
+        queues.iter().map(|queue| Binding { destination: (*queue).to_owned(), ..due.clone() });
+    objects.bindings.extend(bound);
+}
+
+/// What a broker without management knows of its queues: those that are gone.
 #[test]
 fn levels_that_are_known_to_be_gone_are_missing() {
-    let file = format!("{WITHOUT_FINDINGS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
-    let topology = Topology::parse(&file).unwrap();
+    let topology = Topology::parse(&format!("{WITHOUT_FINDINGS}{COMPAT}")).unwrap();
     let gone = ["5s", "30m"].map(|level| topology.level(level).unwrap());
     let routes = without(&topology, &gone);
     let missing: Vec<&str> = routes.missing().collect();
@@ -108,21 +190,6 @@ fn a_route_whose_message_came_back_leads_nowhere() {
         assert!(!routes.leads(&sent));
         assert!(routes.leads(&topology.route("unpaid", &Delay::level("5s")).unwrap()));
     }
-}
-
-/// What a level holds for longer than is left would come late; a worker holds no message for more than 10 minutes.
-#[test]
-fn what_no_level_lets_go_in_time_goes_straight_to_the_worker() {
-    let topology = topology();
-    let key = |unbound: &[&str], ms| {
-        let routes = LevelRoutes::of_objects(&topology, &broker(&topology, unbound));
-        let rest = Duration::from_millis(ms);
-        routes.until_due(&topology, &topology.timeouts[0], rest).unwrap().routing_key
-    };
-    // It lets go a quarter early.
-    assert_eq!([3_749, 3_750].map(|ms| key(&[], ms)), ["unpaid", "5s.unpaid"]);
-    let long = ["5s", "30s", "5m"];
-    assert_eq!([600_000, 600_001].map(|ms| key(&long, ms)), ["unpaid", "30m.unpaid"]);
 }
 
 /// A timeout may be called `delay`; its queues, their generations and their shards are no levels, nor is a listener.
@@ -155,107 +222,14 @@ fn only_a_delay_queue_of_the_topology_is_a_level() {
     }
 }
 
-/// The plugin's exchange holds whatever comes, and looks for a queue when it is due.
-#[test]
-fn a_delayed_notice_needs_a_business_queue() {
-    let topology = Topology::parse(DELAYED).unwrap();
-    let mut objects = topology.objects();
-    assert_eq!(LevelRoutes::of_objects(&topology, &objects).missing().next(), None);
-    let is_its = |it: &&Binding| it.source == "orders.delayed" && it.routing_key == "#.unpaid";
-    let bound = objects.bindings.iter().find(is_its).unwrap().clone();
-    objects.bindings.remove(&bound);
-    let parked = Binding { destination: topology.parked_queue(), ..bound };
-    for instead in [None, Some(parked)] {
-        objects.bindings.extend(instead);
-        let routes = LevelRoutes::of_objects(&topology, &objects);
-        assert_eq!(routes.missing().collect::<Vec<_>>(), ["unpaid"]);
-    }
-}
-
-/// Publishers do not reach what only workers put back to.
-#[test]
-fn a_level_that_the_entry_exchange_does_not_lead_to_is_no_other_one() {
-    let topology = topology();
-    let newer = Topology::parse(&WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"")).unwrap();
-    let mut objects = newer.objects();
-    objects.bindings.retain(|it| it.source != "orders.in" || it.routing_key != "6m.*");
-    assert_eq!(LevelRoutes::of_objects(&topology, &objects).others().next(), None);
-}
-
-#[test]
-fn a_level_that_is_missing_gives_way_to_the_longest_shorter_one_or_the_shortest() {
-    let topology = topology();
-    let waits = |unbound: &[&str]| {
-        let routes = LevelRoutes::of_objects(&topology, &broker(&topology, unbound));
-        [5, 30].map(|seconds| {
-            let rest = Duration::from_secs(seconds);
-            routes.wait(&topology, &topology.timeouts[0], rest).unwrap().routing_key
-        })
-    };
-    assert_eq!(waits(&[]), ["5s.unpaid", "30s.unpaid"]);
-    assert_eq!(waits(&["30s"]), ["5s.unpaid", "5s.unpaid"]);
-    assert_eq!(waits(&["5s"]), ["30s.unpaid", "30s.unpaid"]);
-    assert_eq!(waits(&["5s", "30s"]), ["5m.unpaid", "5m.unpaid"]);
-}
-
-/// What the topology names and what it lacks, as a worker tells it.
-#[test]
-fn a_broker_with_another_file_has_other_levels() {
-    let topology = topology();
-    let newer = WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"");
-    let routes = LevelRoutes::of_objects(&topology, &Topology::parse(&newer).unwrap().objects());
-    assert_eq!(routes.others().collect::<Vec<_>>(), ["6m"]);
-    assert_eq!(routes.missing().collect::<Vec<_>>(), ["5m.unpaid"]);
-    assert_eq!(routes.missing_to_timeouts(&topology), ["5m.unpaid".to_owned()].into());
-    // Without those of retries a worker takes others.
-    let routes = LevelRoutes::of_objects(&topology, &broker(&topology, &["5s", "30s"]));
-    assert_eq!(routes.missing_to_timeouts(&topology), [].into());
-}
-
-/// A worker publishes there with a word of its own.
-#[test]
-fn messages_of_an_exchange_that_was_taken_over_take_levels_that_are_there_too() {
-    let file = format!("{WITHOUT_FINDINGS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
-    let topology = Topology::parse(&file).unwrap();
-    let routes = LevelRoutes::of_objects(&topology, &broker(&topology, &["30s"]));
-    assert_eq!(routes.missing().collect::<Vec<_>>(), ["30s.compat", "30s.unpaid"]);
-}
-
-/// Workers have another exchange for it, which helps no publisher.
-#[test]
-fn a_digit_that_only_workers_reach_is_missing() {
-    let ladder = "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nladder = { max = \"9s\" }\n";
-    let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"3s\"\n";
-    let topology = Topology::parse(&format!("{ladder}{timeout}")).unwrap();
-    let sent = topology.route("unpaid", &Delay::Usual).unwrap();
-    let mut objects = topology.objects();
-    assert!(LevelRoutes::of_objects(&topology, &objects).leads(&sent));
-    let is_its = |it: &Binding| it.source == sent.exchange && it.destination == sent.queues[0];
-    objects.bindings.retain(|it| !is_its(it));
-    assert!(!LevelRoutes::of_objects(&topology, &objects).leads(&sent));
-}
-
 /// One of its own, of any generation or as shards: not of others who listen, and not of a timeout with a longer name.
 #[test]
 fn a_timeout_has_a_queue_where_one_of_its_own_gets_what_is_due() {
     let topology = topology();
     let sharded = WITHOUT_FINDINGS.replace("name = \"unpaid\"", "name = \"unpaid\"\nshards = 2");
-    let with_shards = Topology::parse(&sharded).unwrap();
-    let has = |of: &Topology, change: &dyn Fn(&mut Objects)| {
-        let mut objects = of.objects();
-        change(&mut objects);
-        LevelRoutes::of_objects(&topology, &objects).has_queue("unpaid")
-    };
-    let leads_to = |of: &Topology, queue: &str| {
-        has(of, &|objects| {
-            let (due, others): (Vec<Binding>, Vec<Binding>) = std::mem::take(&mut objects.bindings)
-                .into_iter()
-                .partition(|it| it.source == "orders.dlx" && it.routing_key == "#.unpaid");
-            let due = due.into_iter().map(|it| Binding { destination: queue.to_owned(), ..it });
-            objects.bindings = others.into_iter().chain(due).collect();
-        })
-    };
-    assert!(has(&topology, &|_| {}) && has(&with_shards, &|_| {}));
+    let sharded = Topology::parse(&sharded).unwrap();
+    let has = |objects: &Objects| LevelRoutes::of_objects(&topology, objects).has_queue("unpaid");
+    assert!(has(&topology.objects()) && has(&sharded.objects()));
     assert!(LevelRoutes::default().has_queue("unpaid"), "it is not known");
     for (queue, is_its) in [
         ("orders.unpaid", true),
@@ -266,13 +240,16 @@ fn a_timeout_has_a_queue_where_one_of_its_own_gets_what_is_due() {
         ("audit", false),
         ("orders.parked", false),
     ] {
-        assert_eq!(leads_to(&topology, queue), is_its, "{queue}");
+        let mut objects = topology.objects();
+        due_to(&mut objects, "orders.dlx", &[queue]);
+        assert_eq!(has(&objects), is_its, "{queue}");
     }
-    let unbound = |source: &'static str| {
-        move |objects: &mut Objects| objects.bindings.retain(|it| it.source != source)
-    };
-    assert!(!has(&topology, &unbound("orders.dlx")));
-    assert!(!has(&with_shards, &unbound("orders.unpaid.shards")));
-    // Publishing to an exchange that is not there fails, and says so.
-    assert!(has(&topology, &|objects| drop(objects.exchanges.remove("orders.dlx"))));
+    for (of, source) in [(&topology, "orders.dlx"), (&sharded, "orders.unpaid.shards")] {
+        let mut objects = of.objects();
+        objects.bindings.retain(|it| it.source != source);
+        assert!(!has(&objects), "{source}");
+        // Publishing to an exchange that is not there fails, and says so.
+        objects.exchanges.remove("orders.dlx");
+        assert!(has(&objects), "{source}");
+    }
 }

@@ -1,93 +1,84 @@
 //! Where a notice is published, and what a person reads who asks for what is not there.
 
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 use overdue::internals::topology::{
     Topology,
-    level::{Interval, Lead, Level},
+    level::{Interval, Lead},
     level_routes::LevelRoutes,
-    route::{Delay, RouteError, place},
+    route::{Delay, Route, RouteError, place},
 };
 use proptest::prelude::*;
 
-fn topology() -> Topology {
-    Topology::parse(include_str!("../../topology.toml")).expect("the repository's file is good")
-}
-
-fn key(delay: &Delay) -> Result<String, RouteError> {
-    let route = topology().route("unpaid", delay)?;
-    assert_eq!(route.exchange, "orders.in");
-    let level = route.routing_key.strip_suffix(".unpaid").expect("ends with the timeout");
-    assert_eq!(route.queues, [format!("orders.delay.{level}")]);
-    assert_eq!(Ok(route.delay()), level.parse::<Level>().map(|level| level.ttl().as_duration()));
-    assert_eq!(route.early, Duration::from_secs(2));
-    Ok(route.routing_key)
-}
-
-#[test]
-fn a_notice_takes_the_level_it_asks_for() {
-    assert_eq!(key(&Delay::Usual).as_deref(), Ok("30m.unpaid"));
-    assert_eq!(key(&Delay::Category("virtual".to_owned())).as_deref(), Ok("5m.unpaid"));
-    assert_eq!(key(&Delay::level("14d")).as_deref(), Ok("14d.unpaid"));
-}
-
-#[test]
-fn what_is_not_there_is_answered_with_what_is() {
-    let refused = |timeout: &str, delay: Delay| {
-        topology().route(timeout, &delay).expect_err("not in the topology").to_string()
-    };
-    insta::assert_snapshot!(
-        refused("unpayed", Delay::Usual),
-        @"there is no timeout `unpayed` in the topology (did you mean `unpaid`?); it has `unpaid`, `unshipped`, `unconfirmed`"
-    );
-    insta::assert_snapshot!(
-        refused("unpaid", Delay::Level("60s".to_owned())),
-        @"there is no level `60s` in the topology; it has `1s`, `3s`, `5s`, `10s`, `30s`, `1m`, `5m`, `15m`, `30m`, `1h`, `2h`, `1d`, `14d`, `30d`"
-    );
-    insta::assert_snapshot!(
-        refused("unpaid", Delay::Category("gift".to_owned())),
-        @"timeout `unpaid` has no level for category `gift`; it has `physical`, `virtual`"
-    );
-}
-
-#[test]
-fn a_timeout_without_categories_says_so() {
-    let text = "name = \"t\"\ndelay.levels = [\"1s\"]\n[[timeout]]\nname = \"u\"\nafter = \"1s\"\n";
-    let topology = Topology::parse(text).expect("a good file");
-    let refused = topology.route("u", &Delay::Category("gift".to_owned())).expect_err("none");
-    insta::assert_snapshot!(refused, @"timeout `u` has no level for category `gift`; it has none");
-}
-
-const REST: &str = "[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\n";
-
 /// The same timeout with each strategy.
 fn strategies() -> [Topology; 3] {
-    let delays = [
-        "name = \"orders\"\n[delay]\nlevels = [\"5s\", \"5m\", \"30m\"]\n",
-        "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\n[delay.ladder]\nmax = \"30d\"\n",
-        "name = \"orders\"\n[delay]\nstrategy = \"delayed-exchange\"\n",
-    ];
-    delays.map(|delay| Topology::parse(&format!("{delay}{REST}")).expect("a good file"))
+    let levels = "levels = [\"5s\", \"5m\", \"30m\"]";
+    let ladder = "strategy = \"ladder\"\nladder = { max = \"30d\" }";
+    [levels, ladder, "strategy = \"delayed-exchange\""].map(|delay| {
+        let timeout =
+            "name = \"unpaid\"\nafter = \"30m\"\nafter_by_category = { virtual = \"5m\" }";
+        let text = format!("name = \"orders\"\n[delay]\n{delay}\n[[timeout]]\n{timeout}\n");
+        Topology::parse(&text).expect("a good file")
+    })
 }
 
+/// Each delay with each strategy: as the worker rounds it, which sends on what is too long, and as a publisher does.
 #[test]
-fn any_delay_has_a_way_with_every_strategy() {
-    let delay = Delay::after("37m").expect("a delay");
-    let ways = strategies().map(|topology| {
-        let route = topology.route("unpaid", &delay).expect("a way");
-        (route.exchange, route.routing_key, route.x_delay, route.holds.as_millis())
-    });
-    let way =
-        |exchange: &str, key: &str, x_delay, ms| (exchange.to_owned(), key.to_owned(), x_delay, ms);
-    assert_eq!(
-        ways,
-        [
-            way("orders.in", "30m.unpaid", None, 1_798_000),
-            // A second less would be two hops more.
-            way("orders.ladder.10m", "0.0.7.3.unpaid", None, 2_220_000),
-            way("orders.delayed", "unpaid", Some(2_218_000), 2_218_000),
-        ]
-    );
+fn where_a_notice_goes() {
+    let ms = |ms| Delay::exactly(Duration::from_millis(ms));
+    let nanosecond_more = Duration::from_secs(1_798) + Duration::from_nanos(1);
+    let delays = [
+        ("usual", Delay::Usual),
+        ("category virtual", Delay::Category("virtual".to_owned())),
+        ("category gift", Delay::Category("gift".to_owned())),
+        ("level 5s", Delay::level("5s")),
+        ("level 60s", Delay::Level("60s".to_owned())),
+        ("0", ms(0)),
+        ("1s", ms(1_000)),
+        // One hop stays one hop; a second less may be two hops more.
+        ("39s", ms(39_000)),
+        ("39.7s", ms(39_700)),
+        ("40s", ms(40_000)),
+        // A level holds a notice for a little less than its name says, and rounding up ends there.
+        ("1798s", ms(1_798_000)),
+        ("1798s and a nanosecond", Delay::exactly(nanosecond_more)),
+        ("37m", Delay::after("37m").expect("a delay")),
+        ("31d", Delay::after("31d").expect("a delay")),
+        // The plugin's exchange takes 32 bits of milliseconds.
+        ("4294967295ms", ms(u32::MAX.into())),
+        ("4294967296ms", ms(u64::from(u32::MAX) + 1)),
+    ];
+    let mut table = String::new();
+    for topology in strategies() {
+        writeln!(table, "# {}", topology.strategy.as_str()).unwrap();
+        for (name, delay) in &delays {
+            let route = topology.route("unpaid", delay);
+            let up = topology.route_rounded_up("unpaid", delay);
+            let differs = (route != up).then_some((", up", &up));
+            for (rounded, route) in std::iter::once(("", &route)).chain(differs) {
+                match route {
+                    Ok(Route { exchange, routing_key, x_delay, holds, queues, .. }) => writeln!(
+                        table,
+                        "{name}{rounded}: {exchange} {routing_key} {x_delay:?}, {holds:?} through {}",
+                        queues.join(", ")
+                    )
+                    .unwrap(),
+                    Err(error) => writeln!(table, "{name}{rounded}: {error}").unwrap(),
+                }
+            }
+        }
+        let unknown = topology.route("unpayed", &Delay::Usual).expect_err("no timeout");
+        writeln!(table, "timeout unpayed: {unknown}").unwrap();
+        let route = topology.route("unpaid", &Delay::Usual).expect("a way");
+        writeln!(table, "waits in {}", place(&route)).unwrap();
+        // No level takes what is due from the exchange where workers put back what waits.
+        let due =
+            LevelRoutes::default().until_due(&topology, &topology.timeouts[0], Duration::ZERO);
+        let due = due.expect("a way");
+        assert_eq!(topology.again(due.clone()), due);
+        writeln!(table, "due: {} {}", due.exchange, due.routing_key).unwrap();
+    }
+    insta::assert_snapshot!(table);
 }
 
 #[test]
@@ -114,78 +105,6 @@ fn texts_that_are_no_delay() {
     let refused = ["-5m", "soon", "", "1.5h", "1h30m", "3651d", "99999999999999999999d", "-"];
     let refused = refused.map(|text| read(text).expect_err(text).to_string()).join("\n");
     insta::assert_snapshot!(refused);
-}
-
-#[test]
-fn what_one_publish_cannot_hold_is_refused_where_nobody_sends_it_on() {
-    let day = Delay::after("31d").expect("a delay");
-    let month = Delay::after("50d").expect("a delay");
-    let [levels, ladder, plugin] = strategies();
-    let refused = [
-        levels.route_rounded_up("unpaid", &day),
-        ladder.route_rounded_up("unpaid", &day),
-        plugin.route_rounded_up("unpaid", &month),
-    ];
-    let refused = refused.map(|route| route.expect_err("too long").to_string()).join("\n");
-    insta::assert_snapshot!(refused);
-    // The worker sends it on.
-    assert!(levels.route("unpaid", &day).is_ok() && plugin.route("unpaid", &month).is_ok());
-}
-
-#[test]
-fn a_ladder_lets_go_early_where_that_is_no_hop_more() {
-    let [_, ladder, _] = strategies();
-    let way = |ms| {
-        let route = ladder.route("unpaid", &Delay::exactly(Duration::from_millis(ms))).unwrap();
-        (route.holds.as_millis(), route.queues.len())
-    };
-    assert_eq!(way(39_000), (38_000, 2));
-    assert_eq!(way(39_700), (39_000, 2));
-    // One hop stays one hop, and what is published waits.
-    assert_eq!(way(40_000), (40_000, 1));
-    assert_eq!(way(1_000), (1_000, 1));
-}
-
-/// A level holds a notice for a little less than its name says, and rounding up ends there.
-#[test]
-fn more_than_the_longest_level_holds_is_too_long() {
-    let [levels, ..] = strategies();
-    let up = |delay| levels.route_rounded_up("unpaid", &Delay::exactly(delay));
-    let longest = Duration::from_secs(1_798);
-    assert_eq!(up(longest).map(|route| route.holds), Ok(longest));
-    assert!(matches!(up(longest + Duration::from_nanos(1)), Err(RouteError::TooLong { .. })));
-    // The plugin's exchange takes 32 bits of milliseconds.
-    let [.., plugin] = strategies();
-    let up = |delay| plugin.route_rounded_up("unpaid", &Delay::exactly(delay));
-    let longest = Duration::from_millis(u32::MAX.into());
-    assert_eq!(up(longest).map(|route| route.x_delay), Ok(Some(u32::MAX)));
-    assert!(matches!(up(longest + Duration::from_nanos(1)), Err(RouteError::TooLong { .. })));
-}
-
-#[test]
-fn a_notice_waits_in_its_first_queue_or_in_the_exchange_that_holds_it() {
-    let delay = Delay::after("37m").expect("a delay");
-    let places = strategies()
-        .map(|topology| place(&topology.route("unpaid", &delay).expect("a way")).to_owned());
-    assert_eq!(places, ["orders.delay.30m", "orders.ladder.delay.30m", "orders.delayed"]);
-}
-
-/// Nothing takes what is due from the exchange where workers put back what waits.
-#[test]
-fn what_is_due_is_put_back_to_where_it_comes_out() {
-    for topology in strategies() {
-        let due =
-            LevelRoutes::default().until_due(&topology, &topology.timeouts[0], Duration::ZERO);
-        let due = due.expect("a way");
-        assert_eq!((due.exchange.as_str(), due.routing_key.as_str()), ("orders.dlx", "unpaid"));
-        assert_eq!(topology.again(due.clone()), due);
-    }
-}
-
-#[test]
-fn a_strategy_is_called_as_in_the_file() {
-    let names = strategies().map(|topology| topology.strategy.as_str());
-    assert_eq!(names, ["levels", "ladder", "delayed-exchange"]);
 }
 
 proptest! {

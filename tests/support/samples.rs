@@ -155,6 +155,15 @@ pub fn dotted_compat() -> String {
     format!("name = 'a.b'\ndelay.levels = ['1s', '3s']\n{compat}\n{DOTTED_TIMEOUTS}")
 }
 
+/// `orders` with this `[delay]`, these timeouts (name, delay, effect) and these levels for retries.
+pub fn orders(delay: &str, timeouts: &[(&str, &str, &str)], retry: &str) -> String {
+    let timeouts = timeouts.iter().map(|(name, after, effect)| {
+        format!("[[timeout]]\nname = \"{name}\"\nafter = \"{after}\"\neffect = \"{effect}\"\n\n")
+    });
+    let timeouts: String = timeouts.collect();
+    format!("name = \"orders\"\n\n[delay]\n{delay}\n\n{timeouts}[retry]\nafter = {retry}\n")
+}
+
 /// Two levels and two timeouts, no retry.
 pub fn named(name: &str, queue_type: &str) -> Topology {
     let text = format!(

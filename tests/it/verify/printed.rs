@@ -111,11 +111,6 @@ impl World {
         }
         assert_eq!(found, WAITING);
     }
-
-    async fn lead(&self, source: &str, to: &str, key: &str) {
-        let path = ["e", source, "e", to];
-        self.call(Method::POST, "bindings", &path, json!({ "routing_key": key })).await;
-    }
 }
 
 async fn waiting() -> World {

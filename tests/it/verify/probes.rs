@@ -54,15 +54,6 @@ async fn a_level_that_lets_go_early() {
 }
 
 #[apply(world_test)]
-async fn a_timeout_that_is_not_bound() {
-    let world = applied().await;
-    world.unbind("orders.dlx", "orders.unpaid", "#.unpaid").await;
-    let run = world.overdue(&["verify", "--probe", "--within", "1s"]);
-    assert_eq!(run.code, Some(2), "{run}");
-    assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
-}
-
-#[apply(world_test)]
 async fn nothing_to_probe() {
     let world = empty().await;
     let run = world.overdue(&["verify", "--probe"]);

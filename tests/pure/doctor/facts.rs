@@ -14,7 +14,7 @@ use overdue::internals::{
 use crate::samples::two_timeouts;
 
 /// Everything as it should be, with one worker at work.
-pub(crate) fn well() -> Facts {
+pub(super) fn well() -> Facts {
     Facts {
         topology: Ok(two_timeouts()),
         connections: 16,
@@ -107,7 +107,7 @@ fn api() -> ApiFacts {
 }
 
 /// A server with nothing odd about it.
-pub(crate) fn server() -> Server {
+pub(super) fn server() -> Server {
     Server {
         user: User::Other("overdue".to_owned()),
         version_num: 180_006,
@@ -124,13 +124,13 @@ pub(crate) fn server() -> Server {
 }
 
 /// A table of ours.
-pub(crate) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
+pub(super) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
     let lacks = lacks.iter().map(|right| (*right).to_owned()).collect();
     Table { name: name.to_owned(), exists, lacks }
 }
 
 /// Neither a topology, nor a broker, nor a database.
-pub(crate) fn silent() -> Facts {
+pub(super) fn silent() -> Facts {
     let gap = |reason: &str| Gap::new(reason, "start it");
     let mut facts = well();
     facts.topology = Err(gap("cannot read the topology file topology.toml"));

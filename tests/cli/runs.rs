@@ -1,0 +1,56 @@
+//! Command-line runs as a table: what is typed, and what the program answers.
+
+use std::fmt::{self, Display, Write};
+
+use crate::support::{Folder, Run, World};
+
+/// What each run printed, below what was typed; no run shows the password `s3cret`.
+#[derive(Default)]
+pub(crate) struct Runs(String);
+
+impl Runs {
+    /// Runs `overdue` in a folder with these files.
+    pub(crate) fn on(
+        &mut self,
+        files: &[(&str, &str)],
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Run {
+        let folder = Folder::with(files);
+        let run = folder.run(arguments, environment);
+        let path = folder.path("").display().to_string();
+        let shown = run.to_string().replace(&path, "<folder>/");
+        self.add(arguments, environment, &shown);
+        run
+    }
+
+    /// Runs it on the services of a world.
+    pub(crate) fn at(
+        &mut self,
+        world: &World,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Run {
+        let run = world.overdue_with(arguments, environment);
+        self.add(arguments, environment, &world.shown(&run));
+        run
+    }
+
+    fn add(&mut self, arguments: &[&str], environment: &[(&str, &str)], shown: &str) {
+        assert!(!shown.contains("s3cret"), "{shown}");
+        let names = environment.iter().map(|(name, _)| format!("{name}=…"));
+        let typed = names.chain(["overdue".to_owned()]).collect::<Vec<_>>().join(" ");
+        writeln!(self.0, "$ {typed} {}\n{shown}\n", arguments.join(" ")).unwrap();
+    }
+
+    /// A line between runs: what is different from here on.
+    pub(crate) fn heading(&mut self, text: &str) {
+        writeln!(self.0, "# {text}\n").unwrap();
+    }
+}
+
+impl Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
