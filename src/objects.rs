@@ -10,11 +10,11 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Exchanges, queues and bindings of one virtual host, desired or observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Objects {
     /// Exchanges by name.
     pub exchanges: BTreeMap<String, Exchange>,
@@ -28,7 +28,7 @@ pub struct Objects {
 pub(crate) type Arguments = BTreeMap<String, Argument>;
 
 /// An exchange as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchange {
     /// Unique among the exchanges of a virtual host; empty for the default exchange.
     pub name: String,
@@ -40,14 +40,13 @@ pub struct Exchange {
     /// Deleted with its last binding.
     pub auto_delete: bool,
     /// Takes messages from other exchanges only: a publisher is refused.
-    #[serde(default)]
     pub internal: bool,
     /// `x-arguments`, e.g. `alternate-exchange`.
     pub arguments: Arguments,
 }
 
 /// A queue as the broker sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Queue {
     /// Unique among the queues of a virtual host.
     pub name: String,
@@ -105,9 +104,7 @@ fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
 
 /// A binding of a queue or an exchange to an exchange.
 // Its order is by exchange first: `routing` finds those of one in a set.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Binding {
     /// The exchange messages come from.
     pub source: String,
@@ -122,7 +119,7 @@ pub struct Binding {
 }
 
 /// The value of an argument.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Argument {
     /// A number; TTLs are milliseconds.

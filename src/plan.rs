@@ -1,17 +1,17 @@
-//! What it takes to bring a broker to the desired topology, as data: printed, saved, then executed as it is.
+//! What it takes to bring a broker to the desired topology, as data: printed, then executed as it is.
 
 pub(crate) mod counts;
 pub(crate) mod diff;
-pub(crate) mod drain_wait;
 mod draining;
+pub(crate) mod fingerprint;
 pub(crate) mod generation;
+pub(crate) mod json;
 mod ladder_lines;
 pub(crate) mod own_queues;
 mod refusal;
 pub(crate) mod removal;
 pub(crate) mod retired_exchange;
 mod retired_queue;
-pub(crate) mod saved;
 pub(crate) mod snapshot;
 mod step;
 pub(crate) mod step_order;
@@ -20,7 +20,7 @@ mod way;
 use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(crate) use self::draining::{Needed, RetiredExchange, count_of};
 use self::generation::{is_of, number_of};
@@ -36,19 +36,17 @@ use crate::{
 };
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
     /// Carried out front to back; stopping after any of them leaves a topology that works.
     pub steps: Vec<Step>,
     /// Retired queues that wait until they are empty; a later plan deletes them.
     pub draining: Vec<Draining>,
     /// Exchanges of another strategy that wait until nothing comes to them; a later plan deletes them.
-    #[serde(default)]
     pub retired_exchanges: Vec<RetiredExchange>,
     /// While there is one, nothing is carried out.
     pub refusals: Vec<Refusal>,
     /// What it leaves alone, and a person should know of.
-    #[serde(default)]
     pub notes: Vec<Note>,
 }
 
@@ -60,6 +58,14 @@ impl Plan {
     /// Whether the broker has the topology already; retired queues may still be draining.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.refusals.is_empty()
+    }
+
+    /// Whether nothing is to be done, and nothing drains that a later plan would delete without the help of a person.
+    pub fn is_at_rest(&self) -> bool {
+        let ends = |it: &Draining| it.drains.ends();
+        self.is_empty()
+            && !self.draining.iter().any(ends)
+            && !self.retired_exchanges.iter().any(|it| it.needed.ends(&self.draining))
     }
 
     /// Queues that are taken out of use, or were: whose messages matter to the plan.
@@ -106,7 +112,7 @@ impl Plan {
     }
 
     fn lines(&self, of: impl Fn(&&Step) -> bool) -> impl Iterator<Item = String> {
-        ladder_lines::lines(&self.steps, self.steps.iter().filter(of)).into_iter()
+        ladder_lines::steps(self.steps.iter().filter(of)).into_iter()
     }
 
     /// One line: how much of what, and whether anything could be lost.

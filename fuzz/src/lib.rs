@@ -11,7 +11,7 @@ use overdue::internals::{
     broker::frames::FrameRepair,
     config::Settings,
     parking::{Cause, Fate, Filter, ParkedMessage, fate},
-    plan::{BrokerIdentity, Plan, SavedPlan, Snapshot, diff},
+    plan::{Plan, Snapshot, diff},
     topology::{
         Topology,
         check::Surroundings,
@@ -152,23 +152,6 @@ pub fn settings(data: &[u8]) {
     if let Err(refused) = Settings::load(Some(&FILE), &Default::default()) {
         let refused = refused.to_string();
         assert!(refused.contains("overdue.toml"), "{refused}");
-    }
-}
-
-/// A plan file: what is read is written and read again as the same, is shown, and is consented to or not.
-pub fn plan_file(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(saved) = SavedPlan::parse(text) else { return };
-    let written = serde_json::to_string(&saved).expect("JSON");
-    assert_eq!(SavedPlan::parse(&written).expect("it was written"), saved);
-    let _ = (saved.plan.to_string(), saved.plan.summary(), saved.plan.leaving());
-    let topology = &TOPOLOGIES[0];
-    let now = diff(topology, &Snapshot::default(), &[].into());
-    let here = BrokerIdentity { cluster: "rabbit".to_owned(), virtual_host: "/".to_owned() };
-    // The file adds nothing to what would be done without it.
-    if let Ok(agreed) = saved.check(topology, &here, now.clone()) {
-        assert!(agreed.changes().all(|change| now.changes().any(|it| it == change)));
-        assert_eq!(agreed.lost(), 0);
     }
 }
 

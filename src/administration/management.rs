@@ -30,7 +30,7 @@ use crate::{
     objects::{Binding, Exchange, Objects, Queue},
     plan::{
         counts::StatisticsInterval,
-        saved::BrokerIdentity,
+        json::BrokerIdentity,
         snapshot::{QueueStats, SLOTS, Snapshot},
     },
     text::percent_decode,

@@ -40,7 +40,7 @@ pub(super) enum Described {
     /// topology.toml
     #[default]
     Topology,
-    /// The JSON of `overdue plan`, also of a saved plan
+    /// The JSON of `overdue plan`
     Plan,
 }
 
@@ -63,7 +63,7 @@ impl Generate {
                 print(format!("the manual pages are in {}: man overdue", folder.display()))
             }
             Self::Schema { of: Described::Topology } => print_json(&topology::file::schema()),
-            Self::Schema { of: Described::Plan } => print_json(&plan::saved::schema()),
+            Self::Schema { of: Described::Plan } => print_json(&plan::json::schema()),
         }
     }
 }

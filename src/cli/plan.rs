@@ -1,6 +1,6 @@
 //! `overdue plan`: what `apply` would do, and what waits; changes nothing.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::collections::BTreeSet;
 
 use clap::Args;
 
@@ -20,9 +20,6 @@ use crate::{
 pub(super) struct PlanArgs {
     #[command(flatten)]
     discard: Discard,
-    /// Save the plan, for `overdue apply FILE`
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
     /// Exit with 2 if there are changes to make
@@ -60,21 +57,15 @@ impl Discard {
 impl PlanArgs {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
-        let saved = pending(&topology, &management, &self.discard.names()).await?;
+        let pending = pending(&topology, &management, &self.discard.names()).await?;
         if self.output.is_json() {
-            print_json(&saved)?;
+            print_json(&pending)?;
         } else {
-            print(format!("{}\n{}", saved.broker.heading(&topology), saved.plan))?;
+            print(format!("{}\n{}", pending.broker.heading(&topology), pending.plan))?;
+            print(format!("fingerprint {}, for `overdue apply --plan`", pending.fingerprint))?;
         }
-        if let Some(path) = &self.save {
-            let json = serde_json::to_string_pretty(&saved)
-                .map_err(|error| Failure::failed(error.to_string()))?;
-            fs::write(path, json + "\n").map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })?;
-        }
-        self.discard.note(&saved.plan);
-        verdict(&saved.plan, self.check)
+        self.discard.note(&pending.plan);
+        verdict(&pending.plan, self.check)
     }
 }
 

@@ -6,8 +6,6 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
-
 use super::{Binding, Objects, shard};
 
 /// What the name of the exchange of marks ends with.
@@ -84,7 +82,7 @@ pub struct Leaving {
 }
 
 /// How many messages of a queue were acked, since its leader was elected or before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acks {
     /// As the broker counts them. It begins at zero when a node starts.
     pub count: u64,

@@ -11,7 +11,7 @@ use crate::{
     administration::{Management, ManagementError, apply},
     diagnostic::Diagnostic,
     plan::{
-        saved::SavedPlan,
+        json::PlanJson,
         snapshot::{QueueStats, Snapshot},
     },
     text::{error_chain, one_line},
@@ -27,9 +27,9 @@ pub(crate) async fn pending(
     topology: &Topology,
     management: &Management,
     discard: &BTreeSet<String>,
-) -> Result<SavedPlan, Failure> {
+) -> Result<PlanJson, Failure> {
     let (plan, _) = apply::plan(management, topology, discard).await?;
-    Ok(SavedPlan::new(topology, management.identity().await?, plan))
+    Ok(PlanJson::new(topology, management.identity().await?, plan))
 }
 
 /// Everything that is found without sending anything, and the numbers that it is about, as far as the broker has some;

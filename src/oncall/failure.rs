@@ -10,7 +10,7 @@ use crate::{
     },
     config::SettingsError,
     messaging::{ConnectError, PublishError, address::AddressError, consume::ConsumeError},
-    plan::saved::StalePlan,
+    plan::fingerprint::OtherPlan,
     shutdown::DrainOverrun,
     store::{FailureKind, StoreError},
     text::{error_chain, one_line},
@@ -197,8 +197,8 @@ impl From<ConsumeError> for Failure {
     }
 }
 
-impl From<StalePlan> for Failure {
-    fn from(error: StalePlan) -> Self {
+impl From<OtherPlan> for Failure {
+    fn from(error: OtherPlan) -> Self {
         Self::of(FAILED, &error)
     }
 }

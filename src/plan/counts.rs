@@ -22,8 +22,8 @@ impl Default for StatisticsInterval {
 }
 
 impl StatisticsInterval {
-    /// A broker that takes its statistics every `interval`. One that is too short here makes `verify` and `--wait`
-    /// judge too early; nothing is deleted for it.
+    /// A broker that takes its statistics every `interval`. One that is too short here makes `verify` judge
+    /// too early; nothing is deleted for it.
     pub const fn new(interval: Duration) -> Self {
         Self(interval)
     }
@@ -47,12 +47,6 @@ impl StatisticsInterval {
     /// leader.
     pub fn uncounted_at_most(self) -> Duration {
         ELECTION.max(6 * self.oldest_count())
-    }
-
-    /// Messages that are still counted so long after the last of them was due, and after the count last fell, do not
-    /// come out any more.
-    pub fn stuck_after(self) -> Duration {
-        3 * self.oldest_count()
     }
 }
 

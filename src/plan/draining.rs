@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::{Serialize, Serializer};
 
 use crate::{
     diagnostic::list_held,
@@ -20,7 +20,7 @@ pub(crate) fn count_of(messages: Option<u64>) -> String {
 }
 
 /// A retired queue with messages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Draining {
     /// The queue.
     pub queue: String,
@@ -31,20 +31,20 @@ pub struct Draining {
 }
 
 /// How what waits in a retired queue gets out of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum Drains {
     /// Through its own TTL into the exchange of what is due.
     WhenDue {
         /// The TTL in milliseconds: nothing waits longer than that once the queue is unbound.
-        #[serde(rename = "within_ms", serialize_with = "to_ms", deserialize_with = "from_ms")]
+        #[serde(rename = "within_ms", serialize_with = "to_ms")]
         #[schemars(with = "u64")]
         within: Ttl,
     },
     /// Through its own TTL to the next place of its ladder; it stays bound until the places before it are empty, too.
     AlongTheLadder {
         /// How long it takes at most, in milliseconds: its own TTL, and those before it.
-        #[serde(rename = "within_ms", serialize_with = "to_ms", deserialize_with = "from_ms")]
+        #[serde(rename = "within_ms", serialize_with = "to_ms")]
         #[schemars(with = "u64")]
         within: Ttl,
     },
@@ -61,11 +61,7 @@ pub enum Drains {
         /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
         in_levels: Option<u64>,
         /// When it goes, in milliseconds, if workers put nothing back until then; `null` if only empty levels end it.
-        #[serde(
-            rename = "within_ms",
-            serialize_with = "to_ms_or_null",
-            deserialize_with = "from_ms_or_null"
-        )]
+        #[serde(rename = "within_ms", serialize_with = "to_ms_or_null")]
         #[schemars(with = "Option<u64>")]
         within: Option<Ttl>,
         /// The level whose dead letters alone keep it, as they may block it: then `within_ms` is when there are newer counts.
@@ -111,7 +107,7 @@ impl Drains {
 }
 
 /// An exchange that the topology no longer has, and that is still needed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetiredExchange {
     /// The exchange.
     pub exchange: String,
@@ -120,7 +116,7 @@ pub struct RetiredExchange {
 }
 
 /// What an exchange is still needed for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Needed {
     /// The delayed message plugin holds messages in it.
@@ -148,20 +144,12 @@ pub enum Needed {
 }
 
 impl Needed {
-    /// Messages in it, where it holds any.
-    pub(super) fn messages(&self) -> Option<u64> {
-        match self {
-            Self::Holds { messages, .. } => *messages,
-            Self::DeadLetters { .. } | Self::Shares { .. } | Self::Bound { .. } => None,
-        }
-    }
-
     /// Whether that ends without somebody's help, where these queues drain: others may stay for ever.
     pub(super) fn ends(&self, draining: &[Draining]) -> bool {
         match self {
             Self::Holds { messages, .. } => messages.is_some(),
             Self::DeadLetters { queue } | Self::Shares { queue } => {
-                draining.iter().any(|it| it.queue == *queue)
+                draining.iter().any(|it| it.queue == *queue && it.drains.ends())
             }
             Self::Bound { .. } => false,
         }
@@ -273,13 +261,4 @@ fn to_ms<S: Serializer>(ttl: &Ttl, to: S) -> Result<S::Ok, S::Error> {
 #[expect(clippy::ref_option, reason = "serde calls it like this")]
 fn to_ms_or_null<S: Serializer>(ttl: &Option<Ttl>, to: S) -> Result<S::Ok, S::Error> {
     ttl.map(Ttl::as_millis).serialize(to)
-}
-
-fn from_ms_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ttl>, D::Error> {
-    Ok(Option::<u64>::deserialize(from)?.and_then(Ttl::from_millis))
-}
-
-fn from_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Ttl, D::Error> {
-    let ms = u64::deserialize(from)?;
-    Ttl::from_millis(ms).ok_or_else(|| D::Error::custom(format!("{ms} ms is not a valid TTL")))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     draining::{RetiredExchange, count_of},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Why a plan is not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "because")]
 pub enum Refusal {
     /// An exchange exists with other properties; it cannot be changed, and replacing it would lose what is
@@ -27,7 +27,6 @@ pub enum Refusal {
         /// Everything that differs.
         differences: Vec<Difference>,
         /// Whether it is of the delayed message plugin, which may hold messages in it.
-        #[serde(default)]
         may_hold: bool,
     },
     /// A business queue that the topology no longer has holds messages, and more may come in.
@@ -72,7 +71,7 @@ pub enum Refusal {
 }
 
 /// Something on the broker that a person should know of; the plan does nothing about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum Note {
     /// A queue has the name and the dead letter exchange of one of ours, and no mark.

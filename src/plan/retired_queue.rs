@@ -74,7 +74,7 @@ impl RetiredQueue<'_> {
         let fed = matches!(self.drains(), Drains::Fed { .. });
         if !fed && stays.is_empty() && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
-            let reason = if lost == 0 { Reason::RetiredAndEmpty } else { Reason::Discarded };
+            let reason = if discarded { Reason::Discarded } else { Reason::RetiredAndEmpty };
             plan.step(Change::DeleteQueue { queue: name.clone(), lost }, reason);
         } else {
             plan.draining.push(Draining { queue: name.clone(), messages, drains: self.drains() });

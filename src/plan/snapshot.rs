@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -15,10 +15,9 @@ use crate::{
 pub(crate) const SLOTS: u64 = 32;
 
 /// One reading of a virtual host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Where it was read.
-    #[serde(default)]
     pub virtual_host: String,
     /// Exchanges, queues, bindings.
     pub objects: Objects,
@@ -27,30 +26,23 @@ pub struct Snapshot {
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
     /// Messages in each queue that are due and that no queue has taken yet, as late as the counts; none is not in it.
-    #[serde(default)]
     pub dead_letters: BTreeMap<String, u64>,
     /// How many of them a queue hands on at once, as it is set; `None` is the default of the broker.
-    #[serde(default)]
     pub dead_letter_slots: Option<u64>,
     /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
-    #[serde(default)]
     pub delayed: BTreeMap<String, u64>,
     /// Queues that somebody consumes from, as late as the counts.
-    #[serde(default)]
     pub consumed: BTreeSet<String>,
     /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
-    #[serde(default)]
     pub foreign_consumers: BTreeMap<String, u64>,
     /// Acks that the broker has counted on queues of removed timeouts, as late as the counts; none if that proves nothing.
-    #[serde(default)]
     pub acked: BTreeMap<String, Acks>,
     /// When it was read; it is asked for where a plan depends on it.
-    #[serde(default)]
     pub clock: Option<Clock>,
 }
 
 /// When a reading was made, by the clock of the broker: whoever applies next time may have another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Seconds since 1970.
     pub now_s: u64,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::draining::{Drains, count_of};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// One change and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Step {
     /// What to do.
     pub change: Change,
@@ -25,7 +25,7 @@ pub struct Step {
 }
 
 /// What a step does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Change {
     /// Declare an exchange.
@@ -92,7 +92,7 @@ impl Step {
 }
 
 /// Why a step is taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum Reason {
     /// It is not on the broker.
@@ -128,7 +128,6 @@ pub enum Reason {
         /// What is in the queue.
         contents: Contents,
         /// Messages that wait in levels. For which timeout, the broker does not say: some, all or none are for this one.
-        #[serde(default)]
         in_levels: u64,
     },
     /// The timeout of this queue is no longer in the topology; the queue stays until what waits for it has come out.
@@ -153,7 +152,7 @@ impl Reason {
 }
 
 /// A queue that another one takes the place of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Replaced {
     /// The queue that is replaced.
     pub queue: String,
@@ -162,7 +161,7 @@ pub struct Replaced {
 }
 
 /// What is in a queue that is taken out of use, and what becomes of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Contents {
     /// Nothing.
@@ -315,7 +314,7 @@ fn arguments(f: &mut impl Write, arguments: &BTreeMap<String, Argument>) -> fmt:
 }
 
 /// A property or argument that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// `type`, `durable`, `auto-delete`, `exclusive` or the name of an argument, e.g. `x-message-ttl`.
     pub property: String,

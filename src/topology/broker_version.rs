@@ -64,39 +64,20 @@ impl FromStr for BrokerVersion {
     }
 }
 
-/// Quorum queues came with 3.8.0 (<https://www.rabbitmq.com/docs/quorum-queues>).
-const QUORUM_QUEUES: BrokerVersion = BrokerVersion::new(3, 8);
-/// Quorum queues take `x-message-ttl`, and dead-letter at least once, since 3.10.0 (its release notes).
-const QUORUM_TTL: BrokerVersion = BrokerVersion::new(3, 10);
-/// `x-delivery-limit = -1` means "no limit" since 4.0.1 (its release notes). Before, `rabbit_fifo` compares the
-/// count of returns with it as it is: the first return is over the limit, and the message is gone (seen on 3.10.8).
-const UNLIMITED: BrokerVersion = BrokerVersion::new(4, 0);
 /// The oldest and the newest series that `overdue` is tested with.
-pub(crate) const TESTED: (BrokerVersion, BrokerVersion) = (UNLIMITED, BrokerVersion::new(4, 3));
+///
+/// Before 4.0 `x-delivery-limit = -1` is not "no limit": a message of the parking lot is lost the first time that it is put back
+/// (release notes of 4.0.1, and seen on 3.10.8).
+pub(crate) const TESTED: (BrokerVersion, BrokerVersion) =
+    (BrokerVersion::new(4, 0), BrokerVersion::new(4, 3));
 
 pub(super) fn broker_version(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
-    let Some(broker) = surroundings.broker else { return Vec::new() };
-    if file.queues.queue_type() == QueueType::Classic {
-        return Vec::new();
-    }
-    let message = if broker < QUORUM_QUEUES {
-        format!("RabbitMQ {broker} has no quorum queues; they came with 3.8")
-    } else if broker < QUORUM_TTL {
-        format!(
-            "RabbitMQ {broker} refuses a message TTL on a quorum queue, which is what delays; it came with 3.10"
-        )
-    } else if broker < UNLIMITED {
-        format!(
-            "on RabbitMQ {broker} the parking lot loses a message the first time it is looked at and put back: \
-             there, a delivery limit of -1 is not `none` but `over it at once`; that came with 4.0"
-        )
-    } else {
+    let (oldest, _) = TESTED;
+    let Some(broker) = surroundings.broker.filter(|broker| *broker < oldest) else {
         return Vec::new();
     };
-    let place = &file.queues.queue_type;
-    let span = place.as_ref().map_or_else(|| file.name.span(), toml::Spanned::span);
-    let help = format!("use RabbitMQ {UNLIMITED} or newer, or [queues] type = \"classic\"");
-    vec![Draft::in_file(span, message, help)]
+    let message = format!("RabbitMQ {broker} is older than {oldest}, which `overdue` needs");
+    vec![Draft::in_file(file.name.span(), message, format!("use RabbitMQ {oldest} or newer"))]
 }
 
 /// A fault of a series that a later patch fixes.
@@ -158,16 +139,12 @@ pub(super) fn broker_bug(file: &TopologyFile, surroundings: &Surroundings) -> Ve
 }
 
 pub(super) fn broker_untested(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
-    let Some(broker) = surroundings.broker else { return Vec::new() };
-    let (oldest, newest) = TESTED;
-    let which = if broker.series() < oldest.series() {
-        format!("older than {oldest}, the oldest")
-    } else if broker.series() > newest.series() {
-        format!("newer than {newest}, the newest")
-    } else {
-        return Vec::new();
-    };
-    let message = format!("RabbitMQ {broker} is {which} that `overdue` is tested with");
+    let (_, newest) = TESTED;
+    let is_newer = |broker: &BrokerVersion| broker.series() > newest.series();
+    let Some(broker) = surroundings.broker.filter(is_newer) else { return Vec::new() };
+    let message = format!(
+        "RabbitMQ {broker} is newer than {newest}, the newest that `overdue` is tested with"
+    );
     vec![Draft::in_file(
         file.name.span(),
         message,

@@ -315,18 +315,14 @@ fn category_missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     drafts
 }
 
-fn at_most_once(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft> {
+fn at_most_once(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let classic = file.queues.queue_type.as_ref();
     let Some(classic) = classic.filter(|it| *it.get_ref() == QueueType::Classic) else {
         return Vec::new();
     };
-    // Mirroring by policy went with 4.0 (https://www.rabbitmq.com/docs/3.13/ha).
-    let mirrored = surroundings.broker.is_some_and(|broker| broker < BrokerVersion::new(4, 0));
-    let replicated = if mirrored { "replicated only by a policy" } else { "not replicated" };
-    let message = format!(
-        "classic queues dead-letter at most once and are {replicated}: a due message is lost when the broker \
-         stops before its next queue has it, and what waits is lost with its node's disk"
-    );
+    let message = "classic queues dead-letter at most once and are not replicated: a due message is lost when the broker \
+                   stops before its next queue has it, and what waits is lost with its node's disk"
+        .to_owned();
     let help =
         "use type = \"quorum\"; with classic, the sweep is what finds the orders of lost messages";
     vec![at(classic, message, help)]

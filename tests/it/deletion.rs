@@ -9,10 +9,7 @@ use lapin::{
     types::FieldTable,
 };
 use overdue::internals::{
-    broker::{
-        ChangeError, ChangeEvent, Management, TopologyChange,
-        apply::{ApplyError, StepResult},
-    },
+    broker::{ChangeError, ChangeEvent, Management, TopologyChange, apply::StepResult},
     plan::{Change, Plan, StatisticsInterval},
     timing::Timing,
     topology::Topology,
@@ -58,12 +55,6 @@ impl World {
     fn mean(&mut self, text: &str) {
         std::fs::write(self.topology_file(), text).unwrap();
         self.topology = Topology::parse(text).unwrap();
-    }
-
-    /// Waits until the statistics have one message in a queue.
-    async fn until_one_counted(&self, queue: &str) {
-        let look = async || self.management().observe().await.unwrap().messages_in(queue);
-        until("one message counted", look, |messages| *messages == Some(1)).await;
     }
 
     /// Carries a plan out; `meanwhile` happens between the two deletions, when all that was late has been counted.
@@ -181,38 +172,6 @@ async fn a_queue_that_was_bound_again_is_kept() {
     assert_eq!(wire.ready("orders.delay.40m").await, 0);
 }
 
-/// Ready is not all: a message that a consumer holds is in no count but the statistics'.
-#[apply(world_test)]
-async fn a_queue_with_an_unacked_message_is_kept() {
-    let (world, plan) = World::about_to_delete(BEFORE).await;
-    let wire = world.wire().await;
-    let held = wire.hold("orders.delay.40m").await;
-    let ends = world.carry_out(&plan, async {}).await;
-    assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
-    wire.give_back("orders.delay.40m", held).await;
-}
-
-/// The first deletion is left for later, and the second one fails.
-#[apply(world_test)]
-async fn what_is_left_for_later_is_not_counted_as_done() {
-    let (world, plan) = World::about_to_delete(BEFORE).await;
-    let wire = world.wire().await;
-    let held = wire.hold("orders.delay.30m").await;
-    let management = world.management();
-    let on_event = |event: ChangeEvent<'_>| {
-        if matches!(event, ChangeEvent::Step(_, StepResult::NotEmpty)) {
-            block_in_place(|| Handle::current().block_on(world.close_lock()));
-        }
-    };
-    let change = TopologyChange::new(&management, &world.topology);
-    let stopped = change.make::<ChangeError>(|_| Ok(plan), on_event).await.unwrap_err();
-    assert!(
-        matches!(&stopped, ChangeError::Apply(ApplyError::Partly { done: 4, all: 6, .. })),
-        "{stopped:?}"
-    );
-    wire.give_back("orders.delay.30m", held).await;
-}
-
 /// To AMQP it is not there.
 #[apply(world_test)]
 async fn a_queue_that_holds_a_message_back_is_kept() {
@@ -241,50 +200,4 @@ async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     let ends = world.carry_out(&plan, async {}).await;
     assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
     wire.bind("orders.parked", "orders.park", "").await;
-}
-
-#[apply(world_test)]
-async fn a_saved_plan_gives_up_no_more_than_it_says_and_only_where_it_was_made() {
-    let before = BEFORE.replace("}]", r#"}, { name = "unshipped", after = "100ms" }]"#);
-    let mut world = World::of(&before).await;
-    let wire = world.wire().await;
-    wire.publish_all("", "orders.unshipped", &["one".to_owned()]).await;
-    world.until_one_counted("orders.unshipped").await;
-    world.mean(BEFORE);
-    let planned = world.overdue(&["plan", "--discard", "orders.unshipped", "--save", "saved.json"]);
-    assert_eq!(planned.code, Some(0), "{planned}");
-    // Confirmed, and most likely not yet in the statistics.
-    wire.publish_all("", "orders.unshipped", &["two".to_owned()]).await;
-    let apply = ["apply", "saved.json", "--yes", "--discard", "orders.unshipped"];
-    for (arguments, said) in [
-        (&apply[..], "its step 2 is `- queue orders.unshipped WITH 2 messages`"),
-        (&apply[..3], "agree to it here as well, with --discard orders.unshipped"),
-    ] {
-        let refused = world.overdue(arguments);
-        assert_eq!(refused.code, Some(1), "{refused}");
-        assert!(refused.stderr.contains(said), "{refused}");
-    }
-    assert_eq!(wire.ready("orders.unshipped").await, 2);
-
-    let other = World::of(&before).await;
-    let mut elsewhere = world.command(&apply);
-    elsewhere.env("OVERDUE_BROKER__URL", other.broker_url());
-    let refused = crate::support::process::finish(elsewhere, None);
-    assert_eq!(refused.code, Some(1), "{refused}");
-    assert!(refused.stderr.contains("the plan is for virtual host"), "{refused}");
-
-    assert_eq!(wire.take("orders.unshipped").await.unwrap().text(), "one");
-    // The statistics may still be those of before, or of two messages.
-    let apply = async || block_in_place(|| world.overdue(&apply));
-    until("carried out", apply, |applied| applied.code == Some(0)).await;
-    assert!(
-        !world
-            .management()
-            .observe()
-            .await
-            .unwrap()
-            .objects
-            .queues
-            .contains_key("orders.unshipped")
-    );
 }

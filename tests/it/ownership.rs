@@ -4,7 +4,6 @@
 use lapin::{Consumer, options::BasicConsumeOptions, types::FieldTable};
 use overdue::internals::{
     broker::{BrokerAddress, Management, TopologyChange},
-    objects::Objects,
     topology::Topology,
 };
 use serde_json::json;
@@ -25,11 +24,6 @@ impl World {
         let text = std::fs::read_to_string(self.topology_file()).unwrap();
         assert!(text.contains(from), "{text}");
         std::fs::write(self.topology_file(), text.replace(from, to)).unwrap();
-    }
-
-    async fn until_it_counts(&self, queue: &str, messages: u64) {
-        let counted = async || self.management().observe().await.unwrap().messages_in(queue);
-        until("counted", counted, |count| *count == Some(messages)).await;
     }
 
     /// As whoever deletes an exchange that nothing is published to.
@@ -77,27 +71,6 @@ async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
 }
 
 #[apply(world_test)]
-async fn a_topology_whose_name_begins_with_ours_makes_no_saved_plan_stale() {
-    let world = applied().await;
-    let theirs = TWO_TIMEOUTS.replace("\"orders\"", "\"orders.eu\"");
-    world.apply(&Topology::parse(&theirs).unwrap()).await;
-    world.rewrite("30m", "40m");
-    let saved = world.overdue(&["plan", "--save", "plan.json"]);
-    assert_eq!(saved.code, Some(0), "{saved}");
-    let theirs = Topology::parse(&theirs.replace("30m", "50m")).unwrap();
-    world.apply(&theirs).await;
-    let owned = |objects: &Objects| {
-        let queues = objects.queues.keys().filter(|queue| queue.starts_with("orders.eu."));
-        queues.cloned().collect::<Vec<_>>()
-    };
-    let before = owned(&world.objects().await);
-    let applied = world.overdue(&["apply", "plan.json", "--wait", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
-    assert_eq!(owned(&world.objects().await), before);
-    assert!(!world.objects().await.queues.contains_key("orders.delay.30m"));
-}
-
-#[apply(world_test)]
 async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them() {
     let world = applied().await;
     let marked = world.marks().await;
@@ -113,31 +86,6 @@ async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them()
     assert_eq!(world.marks().await, marked);
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
     assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
-}
-
-#[apply(world_test)]
-async fn a_queue_that_has_lost_its_mark_is_retired_once_somebody_marks_it() {
-    let world = applied().await;
-    world.without_marks().await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "3s.unpaid", &["waits".to_owned()]).await;
-    world.rewrite("\"3s\"", "\"4s\"");
-    let left = world.overdue(&["apply", "--yes"]);
-    assert_eq!(left.code, Some(0), "{left}");
-    let before = world.objects().await;
-    let is_bound = |objects: &Objects| {
-        objects
-            .bindings
-            .iter()
-            .any(|it| it.destination == "orders.delay.3s" && it.source == "orders.in")
-    };
-    assert!(is_bound(&before), "{left}");
-    assert!(left.stdout.contains("bind it to orders.owned by delay/3s and apply again"), "{left}");
-    world.bind("orders.owned", "orders.delay.3s", "delay/3s").await;
-    let retired = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]);
-    assert_eq!(retired.code, Some(0), "{retired}");
-    assert!(!world.objects().await.queues.contains_key("orders.delay.3s"), "{retired}");
-    assert_eq!(wire.ready("orders.unpaid").await, 1);
 }
 
 /// The management API as it is, but for one question.
@@ -240,55 +188,6 @@ async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     until("gone", async || world.overdue(&["plan"]), gone).await;
 }
 
-#[apply(world_test)]
-async fn an_exchange_with_a_name_like_ours_is_foreign_and_waited_for_by_nobody() {
-    let world = applied().await;
-    world.exchange("orders.legacy", "topic", json!({})).await;
-    world.bind("orders.legacy", "orders.delay.30m", "#").await;
-    world.rewrite("30m", "40m");
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
-    let says = "more to come from exchange orders.legacy, which is not ours";
-    assert!(applied.stdout.contains(says), "{applied}");
-    assert!(world.objects().await.queues.contains_key("orders.delay.30m"));
-}
-
-/// What waits for it comes out where a worker with the old file consumes it, and only then it is removed.
-#[apply(world_test)]
-async fn a_timeout_is_removed_without_loss() {
-    // Long enough that the broker counts what waits there, and that it still waits when the plan is made.
-    let text = TWO_TIMEOUTS.replace("\"3s\"", "\"15s\"");
-    let world = World::applied(&text).await;
-    let wire = world.wire().await;
-    let bodies: Vec<String> = (0..40).map(|number| format!("order {number}")).collect();
-    world.rewrite("[[timeout]]\nname = \"unshipped\"\nafter = \"15s\"\n", "");
-    wire.publish_all("orders.in", "15s.unshipped", &bodies).await;
-    world.until_it_counts("orders.delay.15s", 40).await;
-    let first = world.overdue(&["apply", "--yes"]);
-    assert_eq!(first.code, Some(0), "{first}");
-    assert!(first.stdout.contains("~ queue     orders.unshipped  (leaves)"), "{first}");
-    assert!(first.stdout.ends_with("applied 1 of 1 steps\n"), "{first}");
-    let out = async || wire.ready("orders.unshipped").await;
-    until("out", out, |ready| *ready == 40).await;
-    world.until_it_counts("orders.unshipped", 40).await;
-    // Again, and with nobody who consumes them: nothing is lost, and nothing waits for ever.
-    let waited = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]);
-    assert_eq!(waited.code, Some(0), "{waited}");
-    let stays = "stays: ~ queue     orders.unshipped  40 messages that no worker";
-    assert!(waited.stdout.contains(stays), "{waited}");
-    let taken = wire.take_all("orders.unshipped").await;
-    let taken: Vec<String> = taken.iter().map(crate::support::messages::Parked::text).collect();
-    assert_eq!(taken, bodies);
-    world.until_it_counts("orders.unshipped", 0).await;
-    let last = world.overdue(&["apply", "--yes"]);
-    assert_eq!(last.code, Some(0), "{last}");
-    let objects = world.objects().await;
-    assert!(!objects.queues.contains_key("orders.unshipped"), "{last}");
-    assert!(!objects.bindings.iter().any(|it| it.destination == "orders.unshipped"));
-    assert_eq!(wire.ready("orders.parked").await, 0);
-    assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
-}
-
 /// Neither what waits in the queue of the timeout nor what is to be unbound is a worker's business.
 #[apply(world_test)]
 async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {
@@ -304,18 +203,4 @@ async fn a_worker_starts_before_the_removal_of_a_timeout_is_applied() {
     assert!(worker.is_running());
     assert_eq!(world.objects().await.bindings, before.bindings);
     assert_eq!(wire.ready("orders.unshipped").await, 1);
-}
-
-#[apply(world_test)]
-async fn a_renamed_topology_names_what_the_old_name_left() {
-    let world = applied().await;
-    world.rewrite("\"orders\"", "\"shop\"");
-    let planned = world.overdue(&["plan"]);
-    assert!(
-        planned.stdout.contains("? topology  orders\n        it has 6 queues here"),
-        "{planned}"
-    );
-    let found = world.overdue(&["apply", "--yes"]);
-    assert_eq!(found.code, Some(0), "{found}");
-    assert!(world.objects().await.queues.contains_key("orders.unpaid"));
 }

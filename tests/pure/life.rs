@@ -1,4 +1,4 @@
-//! The life of a topology: any sequence of its versions is applied, by administrators who crash and by one with a saved plan,
+//! The life of a topology: any sequence of its versions is applied, by administrators who crash and by one with a fingerprint,
 //! while order services publish by routing keys they know, messages move when they are due, workers consume, put back and
 //! park, and counts are late. Whatever happens, no message is lost, none is early, and it ends.
 
@@ -8,7 +8,7 @@ mod broker;
 use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
-    plan::{Plan, SavedPlan, number_of},
+    plan::{Fingerprint, Plan, number_of},
     topology::{Topology, file::QueueType},
 };
 use proptest::{
@@ -52,10 +52,10 @@ enum Event {
     Apply {
         topology: usize,
     },
-    Save {
+    Look {
         topology: usize,
     },
-    ApplySaved,
+    ApplyAsSeen,
     Steps(usize),
     /// The one who applies, after any step.
     Crash,
@@ -81,8 +81,8 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(message, topology, rest_s)| Event::PutBack { message, topology, rest_s }),
         1 => n().prop_map(Event::Park),
         4 => n().prop_map(|topology| Event::Apply { topology }),
-        1 => n().prop_map(|topology| Event::Save { topology }),
-        1 => Just(Event::ApplySaved),
+        1 => n().prop_map(|topology| Event::Look { topology }),
+        1 => Just(Event::ApplyAsSeen),
         6 => (1_usize..40).prop_map(Event::Steps),
         1 => Just(Event::Crash),
     ]
@@ -135,7 +135,7 @@ struct World {
     topologies: Vec<Topology>,
     broker: Broker,
     administrator: Option<Administrator>,
-    saved: Option<(usize, SavedPlan)>,
+    seen: Option<(usize, Fingerprint)>,
     fault: Fault,
 }
 
@@ -161,13 +161,13 @@ impl World {
             }
             Event::Park(nth) => self.broker.park(nth)?,
             Event::Apply { topology } => self.begin(topology, None),
-            Event::Save { topology } => {
-                let plan = Administrator::save(self.topology(topology), &self.broker);
-                self.saved = Some((topology, plan));
+            Event::Look { topology } => {
+                let plan = self.rest(&self.topology(topology).clone());
+                self.seen = Some((topology, plan.fingerprint()));
             }
-            Event::ApplySaved => {
-                if let Some((topology, plan)) = self.saved.take() {
-                    self.begin(topology, Some(plan));
+            Event::ApplyAsSeen => {
+                if let Some((topology, asked)) = self.seen.take() {
+                    self.begin(topology, Some(asked));
                 }
             }
             Event::Steps(steps) => {
@@ -182,10 +182,10 @@ impl World {
         Ok(())
     }
 
-    fn begin(&mut self, topology: usize, saved: Option<SavedPlan>) {
+    fn begin(&mut self, topology: usize, asked: Option<Fingerprint>) {
         if self.administrator.is_none() {
             let topology = self.topology(topology).clone();
-            let begun = Administrator::begin(topology, saved, self.fault, &mut self.broker);
+            let begun = Administrator::begin(topology, asked, self.fault, &mut self.broker);
             self.administrator = Some(begun);
         }
     }
@@ -258,7 +258,7 @@ fn has_exactly(broker: &Broker, topology: &Topology) -> Result<(), TestCaseError
 fn lived(life: &Life, fault: Fault) -> Result<(), TestCaseError> {
     let topologies: Vec<Topology> = life.topologies.iter().map(Written::read).collect();
     let broker = Broker::new(&topologies[0], life.phases);
-    let mut world = World { topologies, broker, administrator: None, saved: None, fault };
+    let mut world = World { topologies, broker, administrator: None, seen: None, fault };
     for event in &life.events {
         let described = || world.administrator.as_ref().map(Administrator::describe);
         let at = described();

@@ -42,24 +42,16 @@ mod parking;
 mod parking_texts;
 mod permissions;
 mod place;
-mod plan_at_start;
 mod plan_conflicts;
-mod plan_counts;
-mod plan_leaving;
-mod plan_ownership;
+mod plan_deletion;
+mod plan_fingerprint;
 mod plan_properties;
-mod plan_removal;
 mod plan_safety;
-mod plan_saved;
-mod plan_second_look;
-mod plan_strategies;
-mod plan_texts;
-mod plan_waiting;
+mod plan_table;
 mod printable;
 mod queue_stats;
 mod readiness;
 mod recently_closed;
-mod removed_timeout_texts;
 #[allow(unreachable_pub, dead_code, reason = "shared with the other tiers")]
 #[path = "../support/samples.rs"]
 mod samples;

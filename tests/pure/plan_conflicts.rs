@@ -2,13 +2,8 @@
 //! with every difference and both values.
 
 use overdue::internals::{
-    objects::{
-        Argument, Binding, CONSISTENT_HASH, Exchange, Leaving, Objects, Queue, exchange_mark, mark,
-    },
-    plan::{
-        Change, Contents, Difference, Note, Plan, Reason, Refusal, Replaced, Snapshot, Step,
-        removal,
-    },
+    objects::{Argument, Binding, Exchange, Objects, Queue},
+    plan::{Change, Contents, Difference, Reason, Refusal, Replaced, Snapshot, Step},
     topology::Topology,
 };
 
@@ -103,50 +98,6 @@ fn each_property_of_each_queue_is_compared() {
     }
 }
 
-/// `"1798000"` is not `1798000`: the broker would refuse the declaration.
-#[test]
-fn a_number_written_as_text_is_a_difference() {
-    let name = "orders.delay.30m";
-    let observed = with_queue(name, &|queue| {
-        queue.arguments.insert("x-message-ttl".to_owned(), "1798000".into());
-    });
-    let (wanted, has) = (Argument::Integer(1_798_000), Argument::from("1798000"));
-    assert_replaced(&observed, name, &difference("x-message-ttl", Some(&wanted), Some(&has)));
-}
-
-/// The newest generation that fits is taken, wherever it is; a new one gets the next number.
-#[test]
-fn generations_are_found_and_counted() {
-    let topology = topology();
-    let name = "orders.delay.30m";
-    let fits = topology.objects().queues[name].clone();
-    let other = Queue { kind: "classic".to_owned(), ..fits.clone() };
-    let table: [(&[(&str, &Queue)], &str); 7] = [
-        (&[], "orders.delay.30m"),
-        (&[("", &fits)], "orders.delay.30m"),
-        (&[("", &other)], "orders.delay.30m.2"),
-        (&[("", &fits), (".2", &other)], "orders.delay.30m"),
-        (&[(".2", &fits), (".3", &other)], "orders.delay.30m.2"),
-        (&[(".2", &other), (".10", &other)], "orders.delay.30m.11"),
-        (&[("", &other), (".02", &other), (".1", &other)], "orders.delay.30m.2"),
-    ];
-    for (there, expected) in table {
-        let mut objects = topology.objects();
-        objects.queues.remove(name);
-        objects.bindings.retain(|binding| binding.destination != name);
-        for (suffix, queue) in there {
-            let name = format!("{name}{suffix}");
-            objects.queues.insert(name.clone(), Queue { name, ..(*queue).clone() });
-        }
-        let plan = plan(&topology, &empty_queues(objects));
-        let bound = plan.steps.iter().find_map(|step| match &step.change {
-            Change::Bind(binding) => Some(binding.destination.as_str()),
-            _ => None,
-        });
-        assert_eq!(bound, Some(expected), "{plan}");
-    }
-}
-
 /// The plan for a broker whose exchange differs is refused, with exactly that difference.
 fn assert_refused(observed: &Objects, name: &str, expected: &Difference) {
     let plan = plan(&topology(), &empty_queues(observed.clone()));
@@ -215,139 +166,4 @@ fn what_a_worker_may_do_only_adds() {
     for (step, adds) in table {
         assert_eq!(step.adds(), adds, "{step}");
     }
-}
-
-/// A queue of somebody else that an exchange of ours feeds, and the other way round.
-#[test]
-fn what_only_shares_the_prefix_is_not_ours() {
-    let topology = topology();
-    let ours = topology.objects();
-    let queue = |name: &str, dead_letters_to: Option<&str>| Queue {
-        name: name.to_owned(),
-        arguments: dead_letters_to
-            .map(|exchange| ("x-dead-letter-exchange".to_owned(), exchange.into()))
-            .into_iter()
-            .collect(),
-        ..ours.queues["orders.unpaid"].clone()
-    };
-    let foreign = [
-        queue("orders.audit", None),
-        queue("orders.audit.all", Some("orders.park")),
-        queue("orders.delay.7s", None),
-        queue("orders.delay.30m.audit", Some("orders.dlx")),
-        queue("orders.delay.30m.parked", None),
-        queue("orders.unpaid.2", None),
-        queue("orders.parked.2", Some("orders.parked.park")),
-        queue("orders.eu.unpaid", Some("orders.eu.park")),
-        queue("ordersunpaid", Some("orders.park")),
-    ];
-    for queue in foreign {
-        let mut objects = ours.clone();
-        for source in ["orders.events", "orders.dlx", "orders.in"] {
-            objects.bindings.insert(Binding {
-                source: source.to_owned(),
-                destination: queue.name.clone(),
-                to_queue: true,
-                routing_key: "#".to_owned(),
-                arguments: [].into(),
-            });
-        }
-        let name = queue.name.clone();
-        objects.queues.insert(name.clone(), queue);
-        assert_eq!(plan(&topology, &empty_queues(objects)), Plan::default(), "{name}");
-    }
-}
-
-/// Marks of exchanges, and a second mark of one that leaves, are no queues.
-#[test]
-fn the_queues_of_another_topology_are_counted_once() {
-    let text = crate::samples::LADDER.replace("\"orders\"", "\"shop\"");
-    let other = Topology::parse(&text).expect("a good file");
-    let mut broker = Snapshot::of(&other);
-    let mark = mark("shop", "shop.unpaid").expect("a mark");
-    broker.objects.bindings.insert(mark.leaving(Leaving { since_s: 1, acked: None }));
-    let notes = plan(&topology(), &broker).notes;
-    let queues = u64::try_from(other.objects().queues.len()).expect("few");
-    assert_eq!(notes, [Note::Unused { topology: "shop".to_owned(), queues, messages: 0 }]);
-}
-
-/// What somebody else still publishes into a retired queue would be lost with it.
-#[test]
-fn a_retired_queue_that_somebody_else_feeds_stays() {
-    let topology = topology();
-    let mut objects = topology.objects();
-    let name = "orders.delay.77s";
-    objects.bindings.extend(mark("orders", name));
-    let mut queue = objects.queues["orders.delay.30m"].clone();
-    queue.name = name.to_owned();
-    objects.queues.insert(name.to_owned(), queue);
-    objects.bindings.insert(Binding {
-        source: "shop".to_owned(),
-        destination: name.to_owned(),
-        to_queue: true,
-        routing_key: "#".to_owned(),
-        arguments: [].into(),
-    });
-    let plan = plan(&topology, &empty_queues(objects));
-    assert_eq!(plan.steps, []);
-    insta::assert_snapshot!(plan, @r"
-    Draining (deleted by a later apply, once empty)
-      ~ queue     orders.delay.77s  0 messages and more to come from exchange shop, which is not ours
-    no change: the broker has this topology; 1 retired queue is draining
-    ");
-}
-
-fn sharded(shards: &str) -> Topology {
-    let timeout = "[[timeout]]\nname = \"unpaid\"\nafter = \"1s\"";
-    let text = format!("name = \"orders\"\ndelay.levels = [\"1s\"]\n{timeout}\n{shards}\n");
-    Topology::parse(&text).unwrap()
-}
-
-/// Neither its name nor its type says whose it is.
-#[test]
-fn an_exchange_that_is_only_called_after_shards_is_left_alone() {
-    let (topology, name) = (sharded(""), "orders.unpaid.shards");
-    let unbinds = |kind: &str, is_marked: bool| {
-        let mut broker = empty_queues(topology.objects());
-        let Objects { exchanges, bindings, .. } = &mut broker.objects;
-        let due = exchanges["orders.dlx"].clone();
-        let exchange = Exchange { name: name.to_owned(), kind: kind.to_owned(), ..due };
-        exchanges.insert(name.to_owned(), exchange);
-        bindings.insert(Binding {
-            source: "orders.dlx".to_owned(),
-            destination: name.to_owned(),
-            routing_key: "#.unpaid".to_owned(),
-            ..Binding::default()
-        });
-        bindings.extend(exchange_mark("orders", name).filter(|_| is_marked));
-        let plan = plan(&topology, &broker);
-        plan.changes().any(|change| matches!(change, Change::Unbind(_)))
-    };
-    assert!(unbinds(CONSISTENT_HASH, true));
-    for (kind, is_marked) in [(CONSISTENT_HASH, false), ("topic", true), ("topic", false)] {
-        assert!(!unbinds(kind, is_marked), "{kind} {is_marked}");
-    }
-}
-
-/// Their exchange goes after them, once nobody else is bound to it, and with the topology.
-#[test]
-fn an_exchange_of_former_shards_goes_with_them_unless_somebody_feeds_it() {
-    let name = "orders.unpaid.shards";
-    let mut broker = empty_queues(sharded("shards = 2").objects());
-    let reason = |plan: &Plan| {
-        let deletes = |it: &&Step| matches!(&it.change, Change::DeleteExchange { exchange } if exchange == name);
-        plan.steps.iter().find(deletes).map(|it| it.reason.clone())
-    };
-    assert_eq!(reason(&plan(&sharded(""), &broker)), Some(Reason::RetiredAndEmpty));
-    let removed = removal(&sharded("shards = 2"), &broker, false);
-    assert_eq!(reason(&removed), Some(Reason::TopologyRemoved));
-    broker.objects.bindings.insert(Binding {
-        source: "legacy".to_owned(),
-        destination: name.to_owned(),
-        ..Binding::default()
-    });
-    let fed = plan(&sharded(""), &broker);
-    assert_eq!(reason(&fed), None);
-    let stays: Vec<String> = fed.retired_exchanges.iter().map(ToString::to_string).collect();
-    assert_eq!(stays, ["~ exchange  orders.unpaid.shards  exchange legacy is bound to it"]);
 }

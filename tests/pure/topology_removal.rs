@@ -1,7 +1,7 @@
 //! Removing a topology: all of it and nothing else, marks last, and nothing that waits.
 
 use overdue::internals::{
-    objects::{Binding, Objects, mark},
+    objects::{Binding, Objects},
     plan::{Change, Refusal, removal},
     topology::Topology,
 };
@@ -103,53 +103,4 @@ proptest! {
         prop_assert!(removed.refusals.is_empty(), "{removed}");
         prop_assert_eq!(applied(&broker, &removed).objects, Objects::default());
     }
-}
-
-fn topology() -> Topology {
-    let text = r#"name = "orders"
-delay.levels = ["1m"]
-timeout = [{ name = "unpaid", after = "1m" }]
-"#;
-    Topology::parse(text).expect("a good file")
-}
-
-#[test]
-fn a_plan_of_it_and_everything_that_forbids_it() {
-    let topology = topology();
-    let mut broker = empty_queues(topology.objects());
-    let free = removal(&topology, &broker, false);
-    broker.messages.insert("orders.delay.1m".to_owned(), 7);
-    broker.messages.remove("orders.parked");
-    broker.consumed.insert("orders.unpaid".to_owned());
-    let lot = broker.objects.queues["orders.parked"].clone();
-    for (name, leads_to) in [("theirs", Some("orders.in")), ("orders.delay.2m", Some("orders.dlx"))]
-    {
-        let mut queue = lot.clone();
-        name.clone_into(&mut queue.name);
-        let to = leads_to.map(|to| ("x-dead-letter-exchange".to_owned(), to.into()));
-        queue.arguments = to.into_iter().collect();
-        broker.objects.queues.insert(name.to_owned(), queue);
-    }
-    let mut shop = broker.objects.exchanges["orders.park"].clone();
-    "shop".clone_into(&mut shop.name);
-    broker.objects.exchanges.insert("shop".to_owned(), shop);
-    broker.objects.bindings.insert(binding("shop", "orders.unpaid", true));
-    broker.objects.bindings.insert(binding("shop", "orders.dlx", false));
-    let refused = removal(&topology, &broker, false);
-    insta::assert_snapshot!(format!("{free}\n\n{refused}"));
-    assert!(applied(&broker, &refused) == broker);
-}
-
-/// A queue with two marks is not ours alone, and without marks nothing is.
-#[test]
-fn what_another_topology_has_marked_stays() {
-    let topology = topology();
-    let mut broker = empty_queues(topology.objects());
-    broker.objects.bindings.insert(mark("orders.delay", "orders.delay.1m").expect("a mark"));
-    let refused = removal(&topology, &broker, true);
-    let deletes = |change: &Change| matches!(change, Change::DeleteQueue { queue, .. } if queue == "orders.delay.1m");
-    assert!(!refused.refusals.is_empty() && !refused.changes().any(deletes), "{refused}");
-    broker.objects.exchanges.remove("orders.owned");
-    broker.objects.bindings.retain(|it| it.mark_of().is_none());
-    assert!(removal(&topology, &broker, true).steps.is_empty());
 }

@@ -18,7 +18,7 @@ use overdue::internals::{
         consume::{ConsumeError, Subscription},
         passive,
     },
-    plan::{Change, DrainWait, GaveUp, Next, Plan, Refusal, Snapshot, Step, number_of},
+    plan::{Change, Plan, Refusal, Snapshot, Step, number_of},
     topology::Topology,
     wire::Message,
 };
@@ -216,21 +216,19 @@ impl UnderLoad {
         let plan = Self::carry_out(management, after, planned, done).await.unwrap();
         let applied = began.elapsed();
         phases.send_replace(if leaves.get() { Phase::Leaving } else { Phase::Changed });
-        let mut waiting = DrainWait::new(None, management.statistics_interval());
         let draining = async || {
             let (plan, _) = TopologyChange::new(management, after).plan().await.unwrap();
-            match waiting.next(&plan, began.elapsed()) {
-                Next::Done if plan.draining.is_empty() => return None,
-                Next::GiveUp(GaveUp::Refused(plan)) => panic!("{plan}"),
-                Next::CarryOut => {
-                    let unbound = |step: &Step| {
-                        if is_unbind(step) {
-                            phases.send_replace(Phase::Changed);
-                        }
-                    };
-                    Self::carry_out(management, after, |_| {}, unbound).await.unwrap();
-                }
-                Next::Done | Next::Look(_) | Next::GiveUp(_) => {}
+            assert_eq!(plan.refusals, [], "{plan}");
+            if plan.is_at_rest() && plan.draining.is_empty() {
+                return None;
+            }
+            if !plan.steps.is_empty() {
+                let unbound = |step: &Step| {
+                    if is_unbind(step) {
+                        phases.send_replace(Phase::Changed);
+                    }
+                };
+                Self::carry_out(management, after, |_| {}, unbound).await.unwrap();
             }
             Some(plan.to_string())
         };

@@ -9,8 +9,8 @@ use std::{
 use overdue::internals::{
     objects::Acks,
     plan::{
-        BrokerIdentity, Change, Contents, CountReports, KeptQueues, Plan, Reason, SavedPlan,
-        Snapshot, StatisticsInterval, Step, is_needed,
+        Change, Contents, CountReports, Fingerprint, KeptQueues, Plan, Reason, Snapshot,
+        StatisticsInterval, Step, is_needed,
     },
     topology::Topology,
 };
@@ -49,7 +49,7 @@ pub(super) enum Moved {
 /// A change that goes on.
 pub(super) struct Administrator {
     topology: Topology,
-    saved: Option<SavedPlan>,
+    asked: Option<Fingerprint>,
     fault: Fault,
     reading: Option<Snapshot>,
     plan: Plan,
@@ -71,22 +71,18 @@ struct Looks {
     acked: BTreeMap<String, Option<Acks>>,
 }
 
-pub(super) fn identity() -> BrokerIdentity {
-    BrokerIdentity { cluster: "rabbit".to_owned(), virtual_host: "/".to_owned() }
-}
-
 impl Administrator {
     /// Holds the lock from now on, and has read the first part of what there is.
     pub(super) fn begin(
         topology: Topology,
-        saved: Option<SavedPlan>,
+        asked: Option<Fingerprint>,
         fault: Fault,
         broker: &mut Broker,
     ) -> Self {
         broker.wanted = topology.timeouts.iter().map(|it| it.name.clone()).collect();
         Self {
             topology,
-            saved,
+            asked,
             fault,
             reading: Some(broker.observe()),
             plan: Plan::default(),
@@ -99,12 +95,6 @@ impl Administrator {
             unbound_ms: 0,
             reports: BTreeMap::new(),
         }
-    }
-
-    /// What `overdue plan --save` writes.
-    pub(super) fn save(topology: &Topology, broker: &Broker) -> SavedPlan {
-        let plan = broker.look_closer(topology, broker.observe());
-        SavedPlan::new(topology, identity(), plan)
     }
 
     pub(super) fn go_on(&mut self, broker: &mut Broker) -> Result<Moved, TestCaseError> {
@@ -126,13 +116,9 @@ impl Administrator {
         Ok(Moved::On)
     }
 
-    /// Consents to the plan, which is carried out if the saved one says the same.
+    /// Carries the plan out if it is the one that was asked for.
     fn decide(&mut self, plan: Plan, broker: &Broker) -> Moved {
-        let checked = match &self.saved {
-            Some(saved) => saved.check(&self.topology, &identity(), plan),
-            None => Ok(plan),
-        };
-        let Ok(mut plan) = checked else { return Moved::Over };
+        let Ok(mut plan) = plan.checked(self.asked.as_ref()) else { return Moved::Over };
         if !plan.refusals.is_empty() {
             return Moved::Over;
         }
