@@ -122,31 +122,6 @@ async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
     worker.stop().await;
 }
 
-/// To AMQP the queue is empty.
-#[apply(world_test)]
-async fn a_retired_level_that_only_holds_a_message_back_is_not_deleted() {
-    let Some((world, wire)) = World::holding_back(LEVEL, DAY_MS).await else { return };
-    let counted = async || world.management().observe().await.unwrap().messages_in(LEVEL);
-    until("counted", counted, |messages| *messages == Some(1)).await;
-    assert_eq!(wire.ready(LEVEL).await, 0);
-    let text = std::fs::read_to_string(world.topology_file()).unwrap();
-    std::fs::write(world.topology_file(), text.replace(", \"30m\"", "")).unwrap();
-    for _ in 0..2 {
-        let run = world.overdue(&["apply", "--yes"]);
-        assert_eq!(run.code, Some(0), "{run}");
-        assert!(world.objects().await.queues.contains_key(LEVEL), "{run}");
-    }
-    let run = world.overdue(&["plan"]);
-    assert!(run.stdout.contains(LEVEL) && run.stdout.contains("1 message"), "{run}");
-    // Emptied, it goes.
-    world.call(reqwest::Method::DELETE, "queues", &[LEVEL, "contents"], json!(null)).await;
-    let apply = async || {
-        world.overdue(&["apply", "--yes"]);
-        world.objects().await.queues.contains_key(LEVEL)
-    };
-    until("deleted", apply, |there| !there).await;
-}
-
 #[apply(world_test)]
 async fn verify_and_doctor_name_what_is_held_back_in_a_level_and_in_the_parking_lot() {
     for queue in [LEVEL, LOT] {

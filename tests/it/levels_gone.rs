@@ -15,12 +15,10 @@ use overdue::{
 };
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::health::{until_not_ready, until_ready};
-use crate::support::{
-    Proxy, World, samples::LADDER, text, until, worker::settings, world::TOPOLOGY,
-};
+use crate::support::{Proxy, World, text, until, worker::settings, world::TOPOLOGY};
 
 /// The topology of the tests without these levels.
 fn without(levels: &[&str]) -> Topology {
@@ -239,20 +237,6 @@ async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
     assert!(refused.is_err(), "{refused:?}");
 }
 
-/// Of a ladder each exchange that is not there is known as such.
-#[apply(world_test)]
-async fn an_exchange_of_a_ladder_that_is_gone_leads_nowhere() {
-    let world = World::of(LADDER).await;
-    let leads = async |delay: &str| {
-        let routes = world.management().level_routes(&world.topology).await.unwrap();
-        let delay = Delay::after(delay).unwrap();
-        routes.leads(&world.topology.route("unpaid", &delay).unwrap())
-    };
-    assert!(leads("30m").await && leads("5s").await);
-    world.call(Method::DELETE, "exchanges", &["orders.ladder.10m"], Value::Null).await;
-    assert!(!leads("30m").await && leads("5s").await);
-}
-
 /// As on a machine that was away during the roll-out. It works with what is there, and is not ready.
 #[apply(world_test)]
 async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
@@ -310,28 +294,4 @@ async fn a_worker_that_declares_nothing_is_ready_when_the_levels_of_its_timeouts
     assert!(page.first().ends_with("is parked; run `overdue apply`"), "{}", page.body);
     world.apply(&Topology::parse(&added).unwrap()).await;
     until_ready(address).await;
-}
-
-/// Levels of an exchange that was taken over and levels of the topology are judged apart.
-#[apply(world_test)]
-async fn a_removed_compat_level_is_not_made_again_and_withholds_no_other() {
-    const COMPAT: &str = "[compat.x-delay]\nexchange = \"reminders\"\n";
-    let world = World::of(&format!("{TOPOLOGY}{COMPAT}")).await;
-    // Without the section, and with one more level.
-    let more = using("3s").replace("\"2s\"", "\"2s\", \"3s\"");
-    std::fs::write(world.topology_file(), &more).unwrap();
-    let (process, address) = world.listening(|_| {}).await;
-    until_ready(address).await;
-    let made = world.own_objects().await.queues;
-    assert!(made.contains_key("orders.delay.3s"), "{}", process.log());
-    drop(process);
-
-    let newer = format!("{}{COMPAT}", TOPOLOGY.replace("\"2s\"", "\"3s\""));
-    world.apply(&Topology::parse(&newer).unwrap()).await;
-    let before = world.own_objects().await;
-    std::fs::write(world.topology_file(), format!("{TOPOLOGY}{COMPAT}")).unwrap();
-    let process = world.started(|_| {}).await;
-    let log = process.log();
-    assert!(log.contains("orders.compat.delay.2s") && log.contains("orders.delay.2s"), "{log}");
-    assert_eq!(world.own_objects().await, before);
 }

@@ -112,23 +112,6 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
     assert_eq!(world.left().await, []);
 }
 
-#[apply(world_test)]
-async fn a_lock_that_is_lost_before_the_first_step_changes_nothing() {
-    let world = World::empty().await;
-    let (management, all) = (world.management(), world.left().await);
-    let decide = |plan: Plan| {
-        block_in_place(|| Handle::current().block_on(world.close_lock()));
-        Ok(plan)
-    };
-    let change = TopologyChange::new(&management, &world.topology);
-    let stopped = change.make::<ChangeError>(decide, |_| panic!("no step")).await.unwrap_err();
-    assert!(
-        matches!(&stopped, ChangeError::Apply(ApplyError::First(StepError::LockLost(_)))),
-        "{stopped:?}"
-    );
-    assert_eq!(world.left().await, all);
-}
-
 /// While it waits for the counts, seconds before it deletes.
 #[apply(world_test)]
 async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_done() {

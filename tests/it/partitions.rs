@@ -101,25 +101,6 @@ async fn an_order_is_found_in_any_partition() {
     assert_eq!(world.number(once).await, 606);
 }
 
-/// In either look: 1 is due today, 5001 was due days ago.
-#[apply(world_test)]
-async fn an_order_whose_state_a_trigger_keeps_gives_nothing_back() {
-    let (world, effect) = filled().await;
-    world
-        .sql(
-            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN OLD; END $$;
-             CREATE TRIGGER keep BEFORE UPDATE ON purchase FOR EACH ROW EXECUTE FUNCTION keep()",
-        )
-        .await;
-    let ids = ["1", "5001"].map(|id| OrderId::parse(id).unwrap());
-    let outcomes = world.store.run_effect(&effect, &ids, ClosingPath::Sweep).await.unwrap();
-    assert!(outcomes.iter().all(Outcome::is_guarded), "{outcomes:?}");
-    let written =
-        "SELECT (SELECT sum(on_hand)::bigint FROM article) + (SELECT count(*) FROM closures)
-                          + (SELECT count(*) FROM outbox)";
-    assert_eq!(world.number(written).await, 0);
-}
-
 /// What a worker sweeps, from the oldest day on.
 #[apply(world_test)]
 async fn the_sweep_goes_through_the_days() {
@@ -135,22 +116,6 @@ async fn the_sweep_goes_through_the_days() {
     assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 6020);
     assert_eq!(world.number("SELECT count(*) FROM purchase WHERE state <> 90").await, 2);
     assert_eq!(world.number("SELECT count(*) - count(DISTINCT order_id) FROM closures").await, 0);
-}
-
-/// The effect for a table without partitions is right as well.
-#[apply(world_test)]
-async fn the_effect_of_init_closes_them_too() {
-    let (world, effect) = filled().await;
-    let plain = Effect { sql: read("examples/own-tables/expire.sql"), ..effect };
-    world.store.check_effect(&plain).await.unwrap();
-    let ids: Vec<OrderId> =
-        ["1", "5001", "6001"].iter().map(|id| OrderId::parse(id).unwrap()).collect();
-    let outcomes = world.store.run_effect(&plain, &ids, ClosingPath::Message).await.unwrap();
-    assert!(
-        outcomes[..2].iter().all(|outcome| matches!(outcome, Outcome::Closed { .. })),
-        "{outcomes:?}"
-    );
-    assert_eq!(outcomes[2], Outcome::AlreadyFinal);
 }
 
 /// A deadline that moves over midnight while the row is asked for: busy, or asked again, and never twice.

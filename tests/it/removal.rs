@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use overdue::internals::{
-    objects::Binding,
     order::OrderId,
     topology::{Topology, route::Delay},
     wire::{DueNotice, Message},
@@ -74,23 +73,6 @@ async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_o
     world.until_closed(10).await;
     assert_eq!(world.wire().await.take("orders.parked").await, None);
     drop(worker);
-}
-
-#[apply(world_test)]
-async fn a_ladder_that_drains_is_no_finding_and_no_command_takes_its_way() {
-    let mut world = World::applied(LADDER).await;
-    world.notify_after("unshipped", 11, &["o-1".to_owned()]).await;
-    let levels = "levels = [\"1s\", \"11s\"]";
-    let ladder = "strategy = \"ladder\"\nladder = { max = \"15s\" }";
-    world.becomes(&LADDER.replace(ladder, levels));
-    let applied = world.apply_meanwhile(&["apply", "--yes"]).await;
-    assert_eq!(applied.code, Some(0), "{applied}");
-    let found = world.apply_meanwhile(&["verify"]).await;
-    assert_eq!(found.code, Some(0), "{found}");
-    assert!(!found.stdout.contains("bindings delete"), "{found}");
-    // What is to come is still led on, whatever was printed.
-    let leads_on = |it: &Binding| it.source == "orders.ladder.1s" && it.destination == "orders.dlx";
-    assert!(world.own_objects().await.bindings.iter().any(leads_on), "{applied}");
 }
 
 /// Removed, back in the file, and not applied: another removal must not count from then.

@@ -14,14 +14,9 @@ use overdue::internals::{
     permissions::{Right, Role},
     topology::Topology,
 };
-use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{
-    Run, World,
-    process::{self, LATE_COUNTS},
-    until,
-};
+use crate::support::{Run, World, process, until};
 
 fn text(shards: u16) -> String {
     let shards = if shards > 1 { format!(", shards = {shards}") } else { String::new() };
@@ -115,25 +110,6 @@ async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost()
     assert_eq!(world.wire().await.take("orders.parked").await, None, "parked");
 }
 
-/// It is no queue, and is deleted or named as one is.
-#[apply(world_test)]
-async fn a_former_exchange_of_shards_that_somebody_feeds_is_asked_about_and_named() {
-    let mut world = World::of(&text(2)).await;
-    world.exchange("legacy", "topic", json!({})).await;
-    let key = json!({ "routing_key": "#" });
-    world.call(Method::POST, "bindings", &["e", "legacy", "e", "orders.unpaid.shards"], key).await;
-    world.shard(1);
-    let waited = world.overdue_with(&["apply", "--wait", "--yes"], &[LATE_COUNTS]);
-    assert_eq!(waited.code, Some(0), "{waited}");
-    let stays = "stays: ~ exchange  orders.unpaid.shards  exchange legacy is bound to it";
-    assert!(waited.stdout.contains(stays), "{waited}");
-    let asked = world.overdue(&["apply", "--wait"]);
-    assert_eq!(asked.code, Some(64), "{asked}");
-    let json = world.overdue(&["apply", "--wait", "--yes", "-o", "json"]);
-    let read: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(read["retired_exchanges"][0]["exchange"], "orders.unpaid.shards", "{json}");
-}
-
 #[apply(world_test)]
 async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_comes_to_one() {
     let world = World::of(&text(4)).await;
@@ -174,17 +150,6 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
         let all = |seen: &Vec<u64>| seen.len() == usize::from(there) && !seen.contains(&0);
         until("each is consumed", async || world.consumers().await, all).await;
     }
-}
-
-#[apply(world_test)]
-async fn a_shard_that_somebody_deleted_is_added_again_by_a_worker() {
-    let world = World::of(&text(3)).await;
-    let before = world.own_objects().await;
-    world.delete("queues", "orders.unpaid.shard-1").await;
-    assert_ne!(world.own_objects().await, before);
-    let mut worker = world.started(|_| {}).await;
-    worker.until_logged("worker ready").await;
-    assert_eq!(world.own_objects().await, before);
 }
 
 /// The expressions that `overdue permissions` prints are enough, before the change and after it.

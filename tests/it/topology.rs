@@ -1,23 +1,18 @@
 //! Applying a topology: everything it says, nothing else, and no window in which a message is lost.
 
 use lapin::{
-    BasicProperties, ExchangeKind,
-    options::{BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ExchangeDeclareOptions},
-    types::{AMQPValue, FieldTable},
+    BasicProperties,
+    options::{BasicGetOptions, BasicPublishOptions, BasicRejectOptions},
 };
 use overdue::internals::{
-    broker::{ChangeError, ChangeEvent, ManagementError, TopologyChange, apply::ApplyError},
-    plan::{Change, Plan},
+    broker::{ChangeError, ChangeEvent, ManagementError, TopologyChange},
+    plan::Plan,
 };
 
 use crate::support::{World, until, world::TOPOLOGY};
 
 async fn plan(world: &World) -> Result<Plan, ManagementError> {
     Ok(TopologyChange::new(&world.management(), &world.topology).plan().await?.0)
-}
-
-async fn apply(world: &World) -> Result<Plan, ChangeError> {
-    TopologyChange::new(&world.management(), &world.topology).apply().await
 }
 
 #[apply(world_test)]
@@ -51,14 +46,6 @@ async fn a_topology_of_classic_queues_can_be_applied_and_closes_orders() {
 }
 
 #[apply(world_test)]
-async fn applying_again_has_nothing_to_do() {
-    let world = World::new().await;
-    let plan = plan(&world).await.unwrap();
-    assert_eq!(plan, Plan::default());
-    assert_eq!(plan.summary(), "no change: the broker has this topology");
-}
-
-#[apply(world_test)]
 async fn every_change_can_be_carried_out_again() {
     let world = World::empty().await;
     let plan = plan(&world).await.unwrap();
@@ -67,107 +54,6 @@ async fn every_change_can_be_carried_out_again() {
     for _ in 0..2 {
         change.make::<ChangeError>(|_| Ok(plan.clone()), |_| {}).await.unwrap();
     }
-    assert_eq!(world.own_objects().await, world.topology.objects());
-}
-
-#[apply(world_test)]
-async fn many_that_apply_at_once_all_succeed() {
-    let world = World::empty().await;
-    let applying = (0..4).map(|_| apply(&world));
-    for result in futures_util::future::join_all(applying).await {
-        result.unwrap();
-    }
-    assert_eq!(world.own_objects().await, world.topology.objects());
-}
-
-#[apply(world_test)]
-async fn a_queue_with_other_arguments_gets_a_new_generation_with_every_difference_named() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let name = "orders.delay.500ms";
-    world.delete("queues", name).await;
-    let arguments = [
-        ("x-queue-type", AMQPValue::LongString("quorum".into())),
-        ("x-message-ttl", AMQPValue::LongInt(60_000)),
-        ("x-dead-letter-exchange", AMQPValue::LongString("elsewhere".into())),
-        ("x-max-length", AMQPValue::LongInt(10)),
-    ];
-    wire.queue(name, &arguments).await;
-    wire.bind(name, "orders.in", "500ms.*").await;
-    wire.publish("orders.in", "500ms.unpaid", BasicProperties::default(), b"waits").await;
-    let look = async || world.management().observe().await.unwrap().messages_in(name);
-    until("counted", look, |messages| *messages == Some(1)).await;
-    insta::assert_snapshot!(plan(&world).await.unwrap());
-    apply(&world).await.unwrap();
-    let after = world.own_objects().await;
-    assert!(after.queues.contains_key(name) && after.queues.contains_key("orders.delay.500ms.2"));
-    assert!(plan(&world).await.unwrap().is_empty());
-    assert_eq!(wire.ready(name).await, 1, "what waits there is not touched");
-}
-
-#[apply(world_test)]
-async fn an_exchange_with_other_properties_is_named_and_nothing_is_touched() {
-    let world = World::empty().await;
-    let wire = world.wire().await;
-    let (options, none) = (ExchangeDeclareOptions::default(), FieldTable::default());
-    let declared =
-        wire.channel.exchange_declare("orders.in".into(), ExchangeKind::Direct, options, none);
-    declared.await.unwrap();
-    let before = world.own_objects().await;
-    let error = apply(&world).await.unwrap_err();
-    assert!(matches!(&error, ChangeError::Apply(ApplyError::Refused(plan))
-        if matches!(&plan.refusals[..], [overdue::internals::plan::Refusal::Exchange { exchange, .. }] if exchange == "orders.in")));
-    insta::assert_snapshot!(error);
-    assert_eq!(world.own_objects().await, before);
-}
-
-#[apply(world_test)]
-async fn objects_and_messages_of_others_are_left_alone() {
-    let world = World::empty().await;
-    let wire = world.wire().await;
-    let (options, none) = (ExchangeDeclareOptions::default(), FieldTable::default());
-    let declared =
-        wire.channel.exchange_declare("orders2.in".into(), ExchangeKind::Topic, options, none);
-    declared.await.unwrap();
-    wire.queue("orders.delay.7s", &[("x-message-ttl", AMQPValue::LongInt(7_000_000))]).await;
-    wire.queue("invoices", &[]).await;
-    wire.bind("invoices", "orders2.in", "#").await;
-    wire.publish("orders2.in", "x", BasicProperties::default(), b"theirs").await;
-    let before = world.own_objects().await;
-
-    apply(&world).await.unwrap();
-    // A team that reads along: a binding to an exchange of ours that the topology does not have.
-    wire.bind("invoices", "orders.events", "order.closed").await;
-    assert!(plan(&world).await.unwrap().is_empty());
-    apply(&world).await.unwrap();
-
-    let after = world.own_objects().await;
-    for (name, exchange) in &before.exchanges {
-        assert_eq!(after.exchanges.get(name), Some(exchange));
-    }
-    for (name, queue) in &before.queues {
-        assert_eq!(after.queues.get(name), Some(queue));
-    }
-    assert!(after.bindings.is_superset(&before.bindings));
-    assert_eq!(wire.take("invoices").await.unwrap().text(), "theirs");
-}
-
-#[apply(world_test)]
-async fn an_object_that_somebody_deleted_comes_back_and_the_others_stay() {
-    let world = World::new().await;
-    world.delete("queues", "orders.delay.300ms").await;
-    let wire = world.wire().await;
-    let unbound = wire.channel.queue_unbind(
-        "orders.unpaid".into(),
-        "orders.dlx".into(),
-        "#.unpaid".into(),
-        FieldTable::default(),
-    );
-    unbound.await.unwrap();
-    let plan = plan(&world).await.unwrap();
-    let changes: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!(changes.join("\n"));
-    apply(&world).await.unwrap();
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
@@ -253,16 +139,4 @@ async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
     let parked = world.parked(1).await.remove(0);
     assert_eq!(parked.text(), "poison");
     assert_eq!(parked.header("x-first-death-reason").as_deref(), Some("delivery_limit"));
-}
-
-#[apply(world_test)]
-async fn the_plan_leads_from_the_parking_lot_to_the_bindings_that_let_messages_in() {
-    let world = World::empty().await;
-    let plan = plan(&world).await.unwrap();
-    let first: Vec<String> = plan.steps.iter().take(2).map(ToString::to_string).collect();
-    assert!(first[0].contains("orders.owned") && first[1].contains("orders.park"), "{first:?}");
-    let Some(Change::Bind(last)) = plan.steps.last().map(|step| &step.change) else {
-        panic!("{plan}")
-    };
-    assert_eq!(last.source, "orders.in");
 }
