@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Proxy, Services, wait::awaited};
 
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 /// So many ask at the same time that some of them do so at the very moment.
 const ASKING: usize = 40;
 

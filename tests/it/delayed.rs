@@ -5,34 +5,22 @@ mod rights;
 
 use std::time::{Duration, Instant};
 
-use lapin::{
-    BasicProperties, ExchangeKind,
-    options::ExchangeDeclareOptions,
-    types::{AMQPValue, FieldTable},
-};
+use lapin::{ExchangeKind, options::ExchangeDeclareOptions, types::AMQPValue};
 
 use overdue::internals::{config::WorkerSettings, topology::Topology};
 
 use crate::{
-    compat::{assert_forms, assert_reminded},
+    compat::assert_forms,
     support::{
-        Services, Wire, World, python,
+        Services, Wire, World, headers, python,
         samples::DELAYED,
-        text, until,
+        table, text,
         worker::{millis, settings},
         world::TOPOLOGY,
     },
 };
 
 const TYPE: &str = "x-delayed-message";
-
-fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
-    let mut table = FieldTable::default();
-    for (key, value) in entries {
-        table.insert((*key).into(), value.clone());
-    }
-    table
-}
 
 /// What our detection of the plugin, our delays and our retries are built on.
 #[apply(world_test)]
@@ -48,10 +36,8 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
     let published = Instant::now();
     for (body, delay) in [("late", Some(1_500)), ("at once", None)] {
         let delay = delay.map(|ms| ("x-delay", AMQPValue::LongInt(ms)));
-        let headers = table(delay.as_slice());
-        let properties = BasicProperties::default().with_headers(headers);
-        let confirm = wire.publish("reminders", "due", properties, body.as_bytes()).await;
-        assert!(confirm.is_ack());
+        let properties = headers(delay.as_slice());
+        assert!(wire.publish("reminders", "due", properties, body.as_bytes()).await.is_ack());
     }
 
     let taken = wire.take_many(&queue, 2).await;
@@ -60,18 +46,6 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
     assert_eq!(taken[1].body, b"late");
     // In 64 bits, whatever it was published in.
     assert_eq!(taken[1].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-1_500)));
-}
-
-/// Mandatory, each of them would come back with `NO_ROUTE`: the exchange routes only when the delay is over.
-#[apply(world_test)]
-async fn a_notice_that_the_plugin_holds_is_not_returned() {
-    let Some(services) = Services::delayed() else { return };
-    let world = World::with(services, DELAYED).await;
-    let run = world.overdue(&["publish", "4711", "--timeout", "unshipped"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let due = world.wire().await.take_many("orders.unshipped", 1).await;
-    // A second, less the lead.
-    assert_eq!(due[0].headers.get("x-delay"), Some(&AMQPValue::LongLongInt(-750)));
 }
 
 /// The canaries are held, and come out where the business queues are bound.
@@ -116,24 +90,6 @@ async fn every_form_of_x_delay_with_the_plugin_itself() {
     assert_forms(&run);
 }
 
-/// The programs of docs/leaving-the-delayed-message-plugin.md with the plugin; tests/it/compat.rs runs them without.
-#[apply(world_test)]
-async fn a_publisher_and_a_consumer_written_for_the_plugin() {
-    let Some(services) = Services::delayed() else { return };
-    let world = World::bare(services, TOPOLOGY).await;
-    let wire = world.wire().await;
-    wire.plugin_exchange().await;
-    let consumer = world.started_consumer();
-    let management = world.management();
-    let bound = async || {
-        let bindings = management.observe().await.unwrap().objects.bindings;
-        bindings.iter().any(|it| it.source == "reminders")
-    };
-    until("the consumer is there", bound, |bound| *bound).await;
-    world.publish_reminders();
-    assert_reminded(&consumer.await.unwrap());
-}
-
 /// The whole way on a broker that has the plugin: the guide, the bindings, the switch, and the same consumer's queue.
 #[apply(world_test)]
 async fn exit_plugin_guides_the_switch() {
@@ -147,9 +103,8 @@ async fn exit_plugin_guides_the_switch() {
     let feed = ["e", "events", "e", "reminders"];
     let all = serde_json::json!({ "routing_key": "#" });
     world.call(reqwest::Method::POST, "bindings", &feed, all).await;
-    let delay = table(&[("x-delay", AMQPValue::LongInt(600_000))]);
-    wire.publish("reminders", "welcome", BasicProperties::default().with_headers(delay), b"1")
-        .await;
+    let delay = headers(&[("x-delay", AMQPValue::LongInt(600_000))]);
+    wire.publish("reminders", "welcome", delay, b"1").await;
 
     let out = world.dir.path().join("compat.toml");
     let out = out.to_str().unwrap();
@@ -189,9 +144,9 @@ async fn exit_plugin_guides_the_switch() {
     assert_eq!(run.code, Some(0), "{run}");
     let run = world.overdue(&["exit-plugin", "reminders"]);
     assert!(run.stdout.contains("to upgrade: yes"), "{run}");
-    let delay = table(&[("x-delay", AMQPValue::LongInt(500))]);
+    let delay = headers(&[("x-delay", AMQPValue::LongInt(500))]);
     let published = Instant::now();
-    wire.publish("events", "welcome", BasicProperties::default().with_headers(delay), b"2").await;
+    wire.publish("events", "welcome", delay, b"2").await;
     assert_eq!(wire.take_many("mails", 1).await[0].body, b"2");
     assert!(published.elapsed() >= Duration::from_millis(500));
 }
@@ -260,14 +215,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
 async fn nothing_is_published_that_no_queue_is_bound_for() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, &delayed_exchange()).await;
-    let wire = world.wire().await;
-    let unbound = wire.channel.queue_unbind(
-        "orders.unpaid".into(),
-        "orders.delayed".into(),
-        "#.unpaid".into(),
-        FieldTable::default(),
-    );
-    unbound.await.unwrap();
+    world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
     let refused = world.overdue(&["publish", "4711"]);
     assert_eq!(refused.code, Some(78), "{refused}");
     assert!(refused.stderr.contains("would be parked"), "{refused}");

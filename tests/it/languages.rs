@@ -49,18 +49,6 @@ async fn a_python_order_service_out_of_the_tutorial_gets_its_orders_closed() {
     assert!(!process.log().contains("ERROR"), "{}", process.log());
 }
 
-/// The service hears nothing bad, because the alternate exchange took the message; operations find it parked.
-#[apply(world_test)]
-async fn a_python_order_service_that_misspells_its_level_finds_its_messages_parked() {
-    let world = World::new().await;
-    let url = world.broker_url();
-    let script = "examples/python/tutorial_order_service.py";
-    let run = python(script, &[&url, "30min.unpaid", "4711"], "");
-    assert_eq!(run.code, Some(0), "{run}");
-    let parked = world.parked(1).await.remove(0);
-    assert_eq!((parked.key.as_str(), parked.text().as_str()), ("30min.unpaid", "4711"));
-}
-
 /// One of `examples`, which publishes a due notice for each line of its input.
 struct OrderService(&'static str);
 
@@ -183,37 +171,23 @@ impl OrderService {
     }
 }
 
-#[apply(world_test)]
-async fn an_order_service_in_python() {
-    OrderService("examples/python/order_service.py").does_its_work().await;
+macro_rules! order_services {
+    ($($name:ident: $source:expr;)*) => {
+        $(
+            #[apply(world_test)]
+            async fn $name() {
+                OrderService($source).does_its_work().await;
+            }
+        )*
+    };
 }
 
-#[apply(world_test)]
-async fn an_order_service_in_python_with_asyncio() {
-    OrderService("examples/python/aio_order_service.py").does_its_work().await;
-}
-
-#[apply(world_test)]
-async fn an_order_service_in_javascript() {
-    OrderService("examples/javascript/order_service.js").does_its_work().await;
-}
-
-#[apply(world_test)]
-async fn an_order_service_in_java() {
-    OrderService("examples/java/OrderService.java").does_its_work().await;
-}
-
-#[apply(world_test)]
-async fn an_order_service_in_go() {
-    OrderService("examples/go/order_service.go").does_its_work().await;
-}
-
-#[apply(world_test)]
-async fn an_order_service_in_php() {
-    OrderService("examples/php/order_service.php").does_its_work().await;
-}
-
-#[apply(world_test)]
-async fn an_order_service_in_rust() {
-    OrderService("examples/rust/order_service.rs").does_its_work().await;
+order_services! {
+    in_python: "examples/python/order_service.py";
+    in_python_with_asyncio: "examples/python/aio_order_service.py";
+    in_javascript: "examples/javascript/order_service.js";
+    in_java: "examples/java/OrderService.java";
+    in_go: "examples/go/order_service.go";
+    in_php: "examples/php/order_service.php";
+    in_rust: "examples/rust/order_service.rs";
 }

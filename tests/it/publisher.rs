@@ -37,118 +37,56 @@ async fn plain_exchange(wire: &Wire) -> String {
     wire.listen("plain", "there").await
 }
 
+/// Two thousand pipelined by eight tasks on clones of one publisher, whose ids repeat: each hears of its own message whether it was
+/// confirmed, returned or refused.
 #[apply(world_test)]
-async fn a_confirmed_message_is_persistent_and_comes_out_of_its_level() {
-    let world = World::new().await;
-    world.publisher().await.publish(world.notice("100ms", "o-1")).await.unwrap();
+async fn each_publish_gets_the_answer_to_its_own_message() {
+    let world = World::of_tables().await;
     let wire = world.wire().await;
-    let due = wire.take_many("orders.unpaid", 1).await.remove(0);
-    assert_eq!(due.delivery_mode, Some(2));
-    assert_eq!(due.key, "100ms.unpaid");
-    assert_eq!(due.message_id.as_deref(), Some("o-1"));
-    assert_eq!(due.content_type.as_deref(), Some("application/json"));
-    assert_eq!(due.text(), r#"{"order_id":"o-1"}"#);
-}
-
-#[apply(world_test)]
-async fn an_unroutable_message_is_returned_with_the_brokers_reason() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    plain_exchange(&wire).await;
-    let publisher = world.publisher().await;
-    let error = publisher.publish(message("plain", "nowhere", "m-1")).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "message m-1 was returned by exchange `plain`: NO_ROUTE (routing key `nowhere`)"
-    );
-    publisher.publish(message("plain", "there", "m-2")).await.unwrap();
-}
-
-#[apply(world_test)]
-async fn of_3000_pipelined_messages_each_return_is_told_to_the_right_one() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let queue = plain_exchange(&wire).await;
-    let publisher = world.publisher().await;
-    let key = |n: usize| if n.is_multiple_of(2) { "there" } else { "nowhere" };
-    let publishing = (0..3_000).map(|n| {
-        let (id, publisher) = (format!("m-{n}"), publisher.clone());
-        async move { (n, id.clone(), publisher.publish(message("plain", key(n), &id)).await) }
-    });
-    for (n, id, result) in join_all(publishing).await {
-        match (key(n), result) {
-            ("there", Ok(())) => {}
-            ("nowhere", Err(PublishError::Returned { message_id, .. })) => {
-                assert_eq!(message_id, id);
-            }
-            (key, result) => panic!("{id} to `{key}`: {result:?}"),
-        }
-    }
-    until("1,500 routed", async || wire.ready(&queue).await, |ready| *ready == 1_500).await;
-}
-
-/// Many tasks on clones of one publisher, with ids that repeat: whoever shares an id shares its fate.
-#[apply(world_test)]
-async fn tasks_that_share_a_publisher_each_hear_about_their_own_messages() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let queue = plain_exchange(&wire).await;
-    let publisher = world.publisher().await;
-    let tasks = (0..8).map(|task| {
-        let publisher = publisher.clone();
-        tokio::spawn(async move {
-            for n in 0..100 {
-                let key = if task % 2 == 0 { "there" } else { "nowhere" };
-                let result = publisher.publish(message("plain", key, &format!("m-{n}"))).await;
-                assert_eq!(result.is_ok(), task % 2 == 0, "task {task}, m-{n}: {result:?}");
-            }
-        })
-    });
-    for task in join_all(tasks).await {
-        task.unwrap();
-    }
-    until("400 routed", async || wire.ready(&queue).await, |ready| *ready == 400).await;
-}
-
-#[apply(world_test)]
-async fn a_full_queue_refuses_and_the_others_are_confirmed() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    plain_exchange(&wire).await;
+    let there = plain_exchange(&wire).await;
     let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("full", &full).await;
     wire.bind("full", "plain", "full").await;
     let publisher = world.publisher().await;
     publisher.publish(message("plain", "full", "first")).await.unwrap();
-    let publishing = (0..200).map(|n| {
-        let (id, publisher) = (format!("m-{n}"), publisher.clone());
-        let key = if n % 2 == 0 { "there" } else { "full" };
-        async move { (key, id.clone(), publisher.publish(message("plain", key, &id)).await) }
+    let tasks = (0..8).map(|_| {
+        let publisher = publisher.clone();
+        tokio::spawn(async move {
+            let publishing = (0..250).map(async |n: usize| {
+                let (id, key) = (format!("m-{n}"), ["there", "nowhere", "full"][n % 3]);
+                match (key, publisher.publish(message("plain", key, &id)).await) {
+                    ("there", Ok(())) => {}
+                    ("nowhere", Err(error @ PublishError::Returned { .. })) => {
+                        let said = format!("message {id} was returned by exchange `plain`: NO_ROUTE (routing key `nowhere`)");
+                        assert_eq!(error.to_string(), said);
+                    }
+                    ("full", Err(PublishError::Refused { message_id, exchange, routing_key })) => {
+                        let refused = [message_id.as_str(), &exchange, &routing_key];
+                        assert_eq!(refused, [id.as_str(), "plain", "full"]);
+                    }
+                    (key, result) => panic!("{id} to `{key}`: {result:?}"),
+                }
+            });
+            join_all(publishing).await;
+        })
     });
-    for (key, id, result) in join_all(publishing).await {
-        match (key, result) {
-            ("there", Ok(())) => {}
-            ("full", Err(PublishError::Refused { message_id, exchange, routing_key })) => {
-                assert_eq!(
-                    [message_id.as_str(), &exchange, &routing_key],
-                    [id.as_str(), "plain", "full"]
-                );
-            }
-            (key, result) => panic!("{id} to `{key}`: {result:?}"),
-        }
+    for task in join_all(tasks).await {
+        task.unwrap();
     }
+    until("672 routed", async || wire.ready(&there).await, |ready| *ready == 8 * 84).await;
+    assert_eq!(wire.take(&there).await.unwrap().delivery_mode, Some(2));
 }
 
 #[apply(world_test)]
 async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let publisher = world.publisher().await;
     let answer = publisher.publish(message("no", "k", "m-1"));
     let error = awaited("the answer to a message to nowhere", answer).await.unwrap_err();
     assert!(matches!(error, PublishError::NoExchange { .. }), "{error:?}");
     assert!(error.to_string().contains("no exchange `no`"), "{error}");
     // The broker closed the channel: this publisher is done, and says so.
-    let next = publisher.publish(message("orders.in", "100ms.unpaid", "m-2"));
+    let next = publisher.publish(message("amq.topic", "any", "m-2"));
     let error = awaited("the answer on a closed channel", next).await.unwrap_err();
     assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
     assert!(publisher.is_closed());
@@ -156,9 +94,9 @@ async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
 
 #[apply(world_test)]
 async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let publisher = world.publisher().await;
-    let mut large = message("orders.in", "100ms.unpaid", "m-1");
+    let mut large = message("amq.topic", "any", "m-1");
     large.body = vec![b'x'; 16 * 1024 * 1024 + 1];
     let answer = publisher.publish(large);
     let error = awaited("the answer to a large message", answer).await.unwrap_err();
@@ -166,20 +104,7 @@ async fn a_body_over_the_brokers_limit_is_an_error_and_no_hang() {
 }
 
 #[apply(world_test)]
-async fn a_connection_that_the_operator_closes_is_told_to_every_publish() {
-    let world = World::new().await;
-    let publisher = world.publisher().await;
-    publisher.publish(world.notice("30m", "before")).await.unwrap();
-    // There may also be that of the lock of whoever has declared the queues, for a moment.
-    world.close_connection("test: publishing").await;
-    until("the publisher has noticed", async || publisher.is_closed(), |closed| *closed).await;
-    let error = publisher.publish(world.notice("30m", "after")).await.unwrap_err();
-    assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
-    world.publisher().await.publish(world.notice("30m", "again")).await.unwrap();
-}
-
-#[apply(world_test)]
-async fn a_connection_cut_while_confirms_are_outstanding_leaves_them_unknown_and_nothing_hangs() {
+async fn a_connection_that_ends_leaves_outstanding_confirms_unknown_and_nothing_hangs() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.broker_socket()).await;
     let address = world.services.address(&world.vhost, Some(proxy.port()));
@@ -204,6 +129,7 @@ async fn a_connection_cut_while_confirms_are_outstanding_leaves_them_unknown_and
     }
     let error = publisher.publish(world.notice("30m", "after")).await.unwrap_err();
     assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
+    world.publisher().await.publish(world.notice("30m", "again")).await.unwrap();
 }
 
 /// A confirm that comes takes milliseconds; the first one may take longer on a busy machine.
@@ -238,7 +164,7 @@ async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
 
 #[apply(world_test)]
 async fn a_publisher_that_nobody_holds_closes_its_connection() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let publisher = world.publisher().await;
     let look = async || world.connections().await.len();
     until("one connection", look, |count| *count == 1).await;

@@ -1,12 +1,8 @@
 //! `overdue rebuild`: a notice for every open order, on a broker that has lost them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use lapin::options::QueueDeleteOptions;
-
-use overdue::internals::topology::route::Delay;
-
-use crate::support::{Run, World, until};
+use crate::support::{Parked, Run, World, samples, until};
 
 /// Nothing of it is due within a test, so the time that is left is the same in each.
 const FAR: &str = "2099-01-01T00:00:00Z";
@@ -17,7 +13,7 @@ const THREE: &str = r#"
 name = "orders"
 
 [delay]
-levels = ["100ms", "200ms", "300ms", "500ms", "1s", "2s", "30m"]
+levels = ["1s", "2s", "30m"]
 
 [[timeout]]
 name = "unpaid"
@@ -38,7 +34,7 @@ after = "30m"
 effect = "complete"
 
 [retry]
-after = ["100ms", "200ms", "300ms"]
+after = ["1s"]
 "#;
 
 /// An effect whose `overdue_sql` is missing, or takes no place to begin at.
@@ -91,11 +87,7 @@ async fn states() -> World {
 /// The ids of the orders that a queue has messages of, and how many messages these are.
 pub(super) async fn taken(world: &World, queue: &str) -> (BTreeSet<String>, usize) {
     let taken = world.wire().await.take_all(queue).await;
-    let ids = taken.iter().map(|message| {
-        let notice: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
-        notice["order_id"].as_str().unwrap().to_owned()
-    });
-    (ids.collect(), taken.len())
+    (taken.iter().map(Parked::order).collect(), taken.len())
 }
 
 pub(super) fn set(ids: impl IntoIterator<Item = String>) -> BTreeSet<String> {
@@ -181,37 +173,11 @@ async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_dea
     let worker = world.worker();
     world.until_closed(173).await;
     world.until_empty("orders.unpaid").await;
-    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path <> 'message'").await, 0);
+    assert_eq!(world.rows_of("closures WHERE path <> 'message'").await, 0);
     world.assert_invariants().await;
     let counts = worker.stop().await;
     assert_eq!((counts.closed, counts.parked, counts.retried), (173, 0, 0));
-    assert_eq!(world.number("SELECT count(*) FROM orders WHERE status = 'unpaid'").await, 3);
-}
-
-#[apply(world_test)]
-async fn on_a_ladder_each_notice_takes_the_key_of_its_time() {
-    let world = World::of(crate::scheduled::LADDER).await;
-    world.orders("late", 5, -5_000).await;
-    world.orders("soon", 60, 2_500).await;
-    world.orders("later", 1, 37 * 60_000).await;
-    let route = |ms: u64| {
-        let delay = Delay::Exactly(Duration::from_millis(ms));
-        world.topology.route("unpaid", &delay).unwrap()
-    };
-    let wire = world.wire().await;
-    let along = wire.listen(&route(37 * 60_000).exchange, "#").await;
-    let run = world.overdue(&["rebuild", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stdout.contains("published 66 notices, all confirmed"), "{run}");
-    let key = wire.take_many(&along, 1).await.remove(0).key;
-    let keys: BTreeSet<String> =
-        (36 * 600..=37 * 600).map(|tenths| route(tenths * 100).routing_key).collect();
-    assert!(keys.contains(&key), "{key} is not one of {keys:?}");
-    let worker = world.worker();
-    world.until_closed(65).await;
-    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path <> 'message'").await, 0);
-    world.assert_invariants().await;
-    assert_eq!(worker.stop().await.parked, 0);
+    assert_eq!(world.rows_of("orders WHERE status = 'unpaid'").await, 3);
 }
 
 #[apply(world_test)]
@@ -219,28 +185,22 @@ async fn a_broker_without_the_topology_gets_nothing() {
     let world = World::new().await;
     far(&world, "o", 2).await;
     let wire = world.wire().await;
-    wire.channel.queue_delete(LAST_LEVEL.into(), QueueDeleteOptions::default()).await.unwrap();
+    world.delete("queues", LAST_LEVEL).await;
     let run = world.overdue(&["rebuild", "--yes"]);
     insta::assert_snapshot!("a_level_is_missing", world.shown(&run));
     assert_eq!(wire.ready("orders.parked").await, 0);
-    let bare = World::empty().await;
-    bare.store.init(&bare.schema, true).await.unwrap();
+    let bare = World::of_tables().await;
     far(&bare, "o", 2).await;
     let run = bare.overdue(&["rebuild", "--yes"]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains("`overdue apply`"), "{run}");
-}
-
-/// The first orders would be published, and one in the middle that takes this way would end it.
-#[apply(world_test)]
-async fn a_ladder_without_one_of_its_queues_gets_nothing() {
-    let world = World::of(crate::support::samples::LADDER).await;
-    world.orders("soon", 2, 600_000).await;
-    far(&world, "o", 2).await;
-    let wire = world.wire().await;
+    // The first orders would be published, and one in the middle that takes this way would end it.
+    let ladder = World::of(samples::LADDER).await;
+    ladder.orders("soon", 2, 600_000).await;
+    far(&ladder, "o", 2).await;
     let queue = "orders.ladder.delay.9h";
-    wire.channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
-    let run = world.overdue(&["rebuild", "--yes", "--timeout", "unpaid"]);
+    ladder.delete("queues", queue).await;
+    let run = ladder.overdue(&["rebuild", "--yes", "--timeout", "unpaid"]);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains(queue) && run.stderr.contains("nothing was published"), "{run}");
 }
@@ -330,25 +290,6 @@ async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
         "{far:?}"
     );
     assert_eq!(taken(&world, "orders.unpaid").await.0, set(["always".into(), "old".into()]));
-}
-
-/// The rights that docs/rebuild.md names are enough, and one less is not.
-#[apply(world_test)]
-async fn the_rights_that_it_needs() {
-    let world = World::new().await;
-    far(&world, "o", 2).await;
-    world.orders("late", 1, -1_000).await;
-    let rights = [r"^orders\.rebuild\.lock$", r"^orders\.(in|dlx)$", "^$"];
-    let user = format!("{}-rebuilds", world.vhost);
-    world.user_named(&user, "management").await;
-    for (lacking, code) in
-        [(["^$", rights[1], rights[2]], 77), ([rights[0], "^$", rights[2]], 77), (rights, 0)]
-    {
-        world.permit(&user, lacking).await;
-        let run = rebuild_again(|| world.overdue_as(&["rebuild", "--yes"], &user)).await;
-        assert_eq!(run.code, Some(code), "{lacking:?}: {run}");
-    }
-    assert_eq!(taken(&world, LAST_LEVEL).await.1, 2);
 }
 
 /// Its levels take every notice, and the broker parks each when it is due. Timeouts that are there are rebuilt.

@@ -1,57 +1,97 @@
-//! Relays: one publishes at a time, and what it has comes back when it dies.
+//! Rows of both tables, the outbox and the one of `schedule()`: one worker publishes them at a time, what it has comes back when it
+//! dies, and rows that stay hold up no others.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use overdue::internals::{store::Connection, timing::Timing};
-use tokio_postgres::SimpleQueryMessage;
+use futures_util::future::join_all;
+use overdue::internals::timing::Timing;
 
-use super::events::{copies, write};
-use crate::support::{World, pages::metrics, until, worker::settings};
+use crate::support::{Wire, World, pages::metrics, until, worker::settings};
 
-const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
-const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
-/// The sessions that publish the outbox.
-const LEADERS: &str =
-    "FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 'outbox'::regclass";
+const TABLES: [&str; 2] = ["outbox", "scheduled_notices"];
 
-async fn until_published(world: &World) {
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("the outbox empty", left, |rows| *rows == 0).await;
+/// A world with a subscriber of its events and one of its notices.
+struct Publishing {
+    world: World,
+    wire: Wire,
+    subscribers: [String; 2],
 }
 
-/// The one that leads loses its connection to the database.
-async fn end_leader(world: &World) {
-    let leader = format!("SELECT coalesce(max(pid), 0)::bigint {LEADERS}");
+/// An event and a notice of each order, which is due after the test.
+fn rows(prefix: &str, count: usize) -> String {
+    format!(
+        "INSERT INTO outbox (event, order_id) SELECT 'order.closed', '{prefix}' || n FROM generate_series(1, {count}) n;
+         SELECT schedule('{prefix}' || n, 'unpaid', '40 minutes') FROM generate_series(1, {count}) n"
+    )
+}
+
+/// The sessions that publish a table.
+fn leaders(table: &str) -> String {
+    format!(
+        "FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = '{table}'::regclass"
+    )
+}
+
+/// The session that publishes the table loses its connection to the database.
+async fn end_leader(world: &World, table: &str) {
+    let leader = format!("SELECT coalesce(max(pid), 0)::bigint {}", leaders(table));
     let pid = until("one leads", async || world.number(&leader).await, |pid| *pid > 0).await;
     world.sql(&format!("SELECT pg_terminate_backend({pid})")).await;
-    let there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
-    until("it has ended", async || world.number(&there).await, |there| *there == 0).await;
+    world.until_rows(&format!("pg_stat_activity WHERE pid = {pid}"), 0).await;
 }
 
-#[apply(world_test)]
-async fn of_two_relays_one_publishes_and_the_other_takes_over() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let subscriber = wire.listen("orders.events", "#").await;
-    let (first, second) = (world.worker(), world.worker());
-    for round in 0..5 {
-        let many = format!(
-            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o-{round}-' || n FROM generate_series(1, 500) n"
-        );
-        world.sql(&many).await;
-        until_published(&world).await;
+impl Publishing {
+    async fn of(world: World) -> Self {
+        world.knows_timeouts().await;
+        let wire = world.wire().await;
+        let events = wire.listen("orders.events", "#").await;
+        let notices = wire.listen("orders.again", "#").await;
+        Self { world, wire, subscribers: [events, notices] }
     }
-    assert_eq!(world.number(&format!("SELECT count(*) {LEADERS}")).await, 1);
-    let mut seen = BTreeMap::new();
-    let seen = copies(&wire, &subscriber, &mut seen).await;
-    assert_eq!((seen.len(), seen.values().sum::<usize>()), (2_500, 2_500), "each once");
+
+    async fn until_left(&self, count: i64) {
+        for table in TABLES {
+            self.world.until_rows(table, count).await;
+        }
+    }
+
+    /// How often each order has come since the last time, in events and in notices.
+    async fn copies(&self) -> [BTreeMap<String, usize>; 2] {
+        let mut copies = [BTreeMap::new(), BTreeMap::new()];
+        for (copies, subscriber) in copies.iter_mut().zip(&self.subscribers) {
+            for message in self.wire.take_all(subscriber).await {
+                *copies.entry(message.order()).or_default() += 1;
+            }
+        }
+        copies
+    }
+}
+
+/// The second one waits for no back-off, which would be an hour.
+#[apply(world_test)]
+async fn of_two_workers_one_publishes_and_the_other_takes_over() {
+    let mut world = World::new().await;
+    let backoff_longest = Duration::from_hours(1); // data: an interval in which no test ends
+    world.services.timing = Timing { backoff_longest, ..Timing::often() }.into();
+    let publishing = Publishing::of(world).await;
+    let world = &publishing.world;
+    let (first, second) = (world.worker(), world.worker());
+    for round in 0..3 {
+        world.sql(&rows(&format!("o-{round}-"), 500)).await;
+        publishing.until_left(0).await;
+    }
+    for table in TABLES {
+        assert_eq!(world.number(&format!("SELECT count(*) {}", leaders(table))).await, 1);
+    }
+    for copies in publishing.copies().await {
+        assert_eq!((copies.len(), copies.values().sum::<usize>()), (1_500, 1_500), "each once");
+    }
     first.stop().await;
-    write(&world, &[("order.closed", "next")]).await;
-    until_published(&world).await;
+    world.sql(&rows("next-", 1)).await;
+    publishing.until_left(0).await;
     second.stop().await;
 }
 
-/// Before, it led for ever, and tried again and again.
 #[apply(world_test)]
 async fn a_worker_that_cannot_publish_lets_another_one_take_over() {
     let world = World::new().await;
@@ -59,31 +99,35 @@ async fn a_worker_that_cannot_publish_lets_another_one_take_over() {
     world.permit(&user, [".*", r"^(?!orders\.events$)", ".*"]).await;
     let address = world.address_of(Some(&user));
     let first = world.worker_at(address, &world.services.database_url(None), settings());
-    let leaders = async || world.number(&format!("SELECT count(*) {LEADERS}")).await;
-    until("it leads", leaders, |leaders| *leaders == 1).await;
+    let leads = async || world.number(&format!("SELECT count(*) {}", leaders("outbox"))).await;
+    until("it leads", leads, |leaders| *leaders == 1).await;
     let second = world.worker();
-    write(&world, &[("order.closed", "o-1")]).await;
-    until_published(&world).await;
+    world.sql("INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o-1')").await;
+    world.until_rows("outbox", 0).await;
     first.stop().await;
     second.stop().await;
 }
 
 /// Three workers, and each that publishes loses its connection to the database.
 #[apply(world_test)]
-async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let subscriber = wire.listen("orders.events", "#").await;
+async fn sessions_that_end_lose_no_row_and_keep_the_order_of_each_orders_events() {
+    let publishing = Publishing::of(World::new().await).await;
+    let world = &publishing.world;
     let _workers = [world.worker(), world.worker(), world.worker()];
-    for _ in 0..3 {
+    for round in 0..3 {
         world
-            .sql("INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 1000) n")
+            .sql(&format!(
+                "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n % 7 FROM generate_series(1, 1000) n;
+                 SELECT schedule('o-{round}-' || n, 'unpaid', '40 minutes') FROM generate_series(1, 100) n"
+            ))
             .await;
-        end_leader(&world).await;
+        for table in TABLES {
+            end_leader(world, table).await;
+        }
     }
-    until_published(&world).await;
+    publishing.until_left(0).await;
     let (mut last, mut events): (BTreeMap<String, i64>, _) = (BTreeMap::new(), 0);
-    for message in wire.take_all(&subscriber).await {
+    for message in publishing.wire.take_all(&publishing.subscribers[0]).await {
         let id = message.message_id.unwrap();
         let (row, order) = id.split_once('@').unwrap();
         let (row, order) = (row.parse().unwrap(), order.split_once('/').unwrap().1.to_owned());
@@ -95,256 +139,105 @@ async fn relays_beside_each_other_keep_the_order_of_each_orders_events() {
         }
     }
     assert_eq!(events, 3_000);
+    assert_eq!(publishing.copies().await[1].len(), 300);
 }
 
-/// Before, nothing was forgotten, and the same events were published every few seconds.
+/// Two of each table cannot be deleted, one is locked. They do not count as waiting: they are published.
 #[apply(world_test)]
-async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let subscriber = wire.listen("orders.events", "#").await;
-    let orders: Vec<String> = (0..40).map(|n| format!("o-{n}")).collect();
-    let events: Vec<_> = orders.iter().map(|order| ("order.closed", order.as_str())).collect();
-    write(&world, &events).await;
-    let keeps = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$
-                 BEGIN IF OLD.order_id = 'o-9' THEN RETURN NULL; END IF; RAISE 'never'; END $$;
-                 CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW
-                 WHEN (OLD.event = 'order.closed' AND OLD.order_id IN ('o-7', 'o-9')) EXECUTE FUNCTION keep()";
-    world.sql(keeps).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = client.transaction().await.unwrap();
-    let lock = "SELECT FROM outbox WHERE order_id = 'o-20' FOR UPDATE";
-    assert_eq!(held.execute(lock, &[]).await.unwrap(), 1);
-    let _worker = world.worker();
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("three rows left", left, |left| *left == 3).await;
-    write(&world, &[("order.paid", "o-7"), ("order.paid", "o-20"), ("order.paid", "o-41")]).await;
-    let mut seen = BTreeMap::new();
-    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
-    until("43 events", arrived, |arrived| *arrived == 43).await;
-    held.rollback().await.unwrap();
-    until("two rows left", left, |left| *left == 2).await;
-    // What the broker was slow to confirm may have come twice.
-    let seen = copies(&wire, &subscriber, &mut seen).await;
-    assert!(seen.values().all(|copies| *copies <= 3), "{seen:?}");
-}
-
-/// As one that somebody else deletes at that moment: the statement that has waited for it still sees it.
-#[apply(world_test)]
-async fn a_row_that_is_gone_at_a_second_look_is_not_called_undeletable() {
-    let world = World::new().await;
-    let keeps = "CREATE SEQUENCE looks;
-                 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$
-                 BEGIN IF nextval('looks') = 1 THEN RETURN NULL; END IF; RETURN OLD; END $$;
-                 CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()";
-    world.sql(keeps).await;
-    let mut worker = world.started(|_| {}).await;
-    write(&world, &[("order.closed", "o-1")]).await;
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("no row left", left, |left| *left == 0).await;
-    worker.signal("TERM");
-    worker.ended().await;
-    assert_eq!(worker.logged("cannot be deleted"), 0);
-    assert_eq!(world.number("SELECT last_value FROM looks").await, 2);
-}
-
-/// A DELETE that hangs is given up after seconds, and the others are deleted.
-#[apply(world_test)]
-async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
-    let world = World::new().await;
-    // data: it never ends
-    let hangs = "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
-                 BEGIN PERFORM pg_sleep(3600); RETURN OLD; END $$;
-                 CREATE TRIGGER hang BEFORE DELETE ON outbox FOR EACH ROW WHEN (OLD.order_id = 'o-1') EXECUTE FUNCTION hang()";
-    world.sql(hangs).await;
-    write(&world, &[("order.closed", "o-1"), ("order.closed", "o-2")]).await;
-    let worker = world.worker();
-    let left = "SELECT count(*) FROM outbox";
-    until("one row left", async || world.number(left).await, |left| *left == 1).await;
-    write(&world, &[("order.closed", "o-3")]).await;
-    let others = "SELECT count(*) FROM outbox WHERE order_id <> 'o-1'";
-    until("no others left", async || world.number(others).await, |left| *left == 0).await;
-    worker.stop().await;
-}
-
-/// How many blocks a claim reads.
-async fn blocks(client: &Connection, after: i64) -> i64 {
-    let after = after.to_string();
-    let claim = CLAIM
-        .replace("$1", "2000")
-        .replace("$2", "'{}'")
-        .replace("$3", &after)
-        .replace("$4", "9223372036854775807");
-    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {claim}");
-    let said = client.simple_query(&explain).await.unwrap();
-    let plan = said.iter().find_map(|said| match said {
-        SimpleQueryMessage::Row(row) => serde_json::from_str(row.get(0)?).ok(),
-        _ => None,
-    });
-    let plan: serde_json::Value = plan.unwrap();
-    let count = |blocks: &str| plan[0]["Plan"][blocks].as_i64().unwrap();
-    count("Shared Hit Blocks") + count("Shared Read Blocks")
-}
-
-/// A backup keeps what was deleted.
-#[apply(world_test)]
-async fn under_an_old_snapshot_a_claim_does_not_read_what_is_gone() {
-    const EVENTS: i64 = 10_000;
-    let world = World::new().await;
-    let client = world.store.client().await.unwrap();
-    let old = world.store.client().await.unwrap();
-    old.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM outbox").await.unwrap();
-    let write = format!(
-        "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n FROM generate_series(1, {EVENTS}) n"
-    );
-    world.sql(&write).await;
-    let worker = world.worker();
-    let floor = async || worker.worker.passed_over().floor;
-    until("all are gone", floor, |floor| *floor == EVENTS).await;
-    let (whole, asked) = (blocks(&client, 0).await, blocks(&client, EVENTS).await);
-    assert!(whole > 10 * asked, "{asked} of {whole} blocks");
-    old.batch_execute("COMMIT").await.unwrap();
-}
-
-/// Many rows are gone by then.
-#[apply(world_test)]
-async fn the_floor_rises_before_the_next_look_at_everything() {
-    const EVENTS: i64 = 3_000;
-    let world = World::new().await;
-    let hour = Duration::from_hours(1); // data: it looks at everything once
-    let timing = Timing { look_at_everything: hour, ..Timing::often() };
-    let address = world.address().with_timing(Arc::new(timing));
-    let worker = world.worker_at(address, &world.services.database_url(None), settings());
-    write(&world, &[("first", "o-0")]).await;
-    until_published(&world).await;
-    let write = format!(
-        "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n FROM generate_series(1, {EVENTS}) n"
-    );
-    world.sql(&write).await;
-    let floor = async || worker.worker.passed_over().floor;
-    until("all are gone", floor, |floor| *floor > EVENTS / 2).await;
-    until_published(&world).await;
-    worker.stop().await;
-}
-
-/// Its row comes before the events that its order gets later, and may have the smaller id.
-#[apply(world_test)]
-async fn a_transaction_that_has_written_an_event_is_known_until_it_ends() {
-    let world = World::of_tables().await;
-    let (client, writer) =
-        (world.store.client().await.unwrap(), world.store.client().await.unwrap());
-    let look = async || client.query(WRITERS, &[&"outbox"]).await.unwrap().len();
-    assert_eq!(look().await, 0);
-    let late = "BEGIN; INSERT INTO outbox (event, order_id) VALUES ('first', 'o-1')";
-    writer.batch_execute(late).await.unwrap();
-    write(&world, &[("second", "o-2")]).await;
-    assert_eq!(look().await, 1);
-    writer.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(look().await, 0);
-}
-
-/// Nobody waits for an event that is published.
-#[apply(world_test)]
-async fn a_published_event_whose_row_cannot_be_deleted_does_not_count_as_waiting() {
-    let world = World::new().await;
-    world
-        .sql(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$;
-             CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW WHEN (OLD.order_id = 'o-7') EXECUTE FUNCTION refuse();
-             INSERT INTO outbox (event, order_id, created_at) SELECT 'e', 'o-' || n, now() - interval '1 h' FROM generate_series(1, 40) n",
-        )
-        .await;
-    let (_worker, address) = world
-        .listening(|command| {
-            command.env("OVERDUE_WORKER__WATCH_EVERY", "200ms");
-        })
-        .await;
+async fn rows_that_stay_are_not_published_again_and_again_and_hold_up_no_others() {
+    /// More than a page.
+    const ROWS: usize = 2_500;
+    let mut world = World::new().await;
+    let undeleted_again = Duration::from_millis(300);
+    world.services.timing = Timing { undeleted_again, ..Timing::often() }.into();
+    let publishing = Publishing::of(world).await;
+    let world = &publishing.world;
+    let stay = "CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF OLD.order_id = 'o-9' THEN RETURN NULL; END IF; RAISE 'never'; END $$";
+    world.sql(stay).await;
+    for table in TABLES {
+        world
+            .sql(&format!(
+                "CREATE TRIGGER stay BEFORE DELETE ON {table} FOR EACH ROW
+                 WHEN (OLD.order_id IN ('o-7', 'o-9')) EXECUTE FUNCTION stay()"
+            ))
+            .await;
+    }
+    world.sql(&rows("o-", ROWS)).await;
+    let holder = world.store.client().await.unwrap();
+    let lock = TABLES
+        .map(|table| format!("SELECT FROM {table} WHERE order_id = 'o-20' FOR UPDATE"))
+        .join(";");
+    holder.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+    let (_worker, address) = world.listening(|_| {}).await;
+    publishing.until_left(3).await;
+    world.sql(&rows("later-", 5)).await;
+    publishing.until_left(3).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    publishing.until_left(2).await;
     let waiting = async || {
         let seen = metrics(address).await;
         let series = ["overdue_outbox_events", "overdue_outbox_oldest_seconds"];
         series.map(|series| seen.get(series).copied())
     };
     until("nothing waits", waiting, |seen| *seen == [Some(0.0), Some(0.0)]).await;
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("it alone is left", left, |left| *left == 1).await;
+    for copies in publishing.copies().await {
+        assert_eq!(copies.len(), ROWS + 5);
+        // What the broker was slow to confirm may have come twice.
+        assert!(copies.values().all(|copies| *copies <= 3), "{copies:?}");
+    }
 }
 
-/// Otherwise what gets the id of an event that is published, after a failover, would be deleted without being published.
+/// As after a failover, which gives ids out again: the new session knows nothing of published rows, and the message ids differ.
 #[apply(world_test)]
-async fn a_lost_connection_ends_what_is_known_of_published_rows() {
+async fn an_event_with_the_id_of_a_published_one_is_published_as_another() {
     let world = World::new().await;
     let wire = world.wire().await;
     let subscriber = wire.listen("orders.events", "#").await;
-    let raises = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$; \
-                  CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW \
-                  WHEN (OLD.order_id = 'o-1') EXECUTE FUNCTION refuse()";
-    world.sql(raises).await;
-    write(&world, &[("order.closed", "o-1")]).await;
-    let worker = world.worker();
-    let undeleted = async || worker.worker.passed_over().undeleted;
-    until("published and not deleted", undeleted, |rows| *rows == [1]).await;
-    let restore = "ALTER TABLE outbox DISABLE TRIGGER USER; DELETE FROM outbox; \
-                   INSERT INTO outbox (id, event, order_id) OVERRIDING SYSTEM VALUE VALUES (1, 'order.closed', 'o-3')";
-    let ends = format!("SELECT pg_terminate_backend(pid) {LEADERS}");
-    world.sql(&format!("BEGIN; LOCK TABLE outbox; {ends}; {restore}; COMMIT")).await;
-    let mut seen = BTreeMap::new();
-    let event = ("order.closed".to_owned(), "o-3".to_owned());
-    let arrived = async || copies(&wire, &subscriber, &mut seen).await;
-    until("the event", arrived, |seen| seen.contains_key(&event)).await;
+    world
+        .sql(
+            "CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$;
+             CREATE TRIGGER stay BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION stay();
+             INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o-1')",
+        )
+        .await;
+    let _worker = world.worker();
+    let first = wire.take_many(&subscriber, 1).await.remove(0);
+    let restored = "ALTER TABLE outbox DISABLE TRIGGER USER; DELETE FROM outbox; \
+                    INSERT INTO outbox (id, event, order_id) OVERRIDING SYSTEM VALUE VALUES (1, 'order.closed', 'o-2')";
+    let ends = format!("SELECT pg_terminate_backend(pid) {}", leaders("outbox"));
+    world.sql(&format!("BEGIN; LOCK TABLE outbox; {ends}; {restored}; COMMIT")).await;
+    loop {
+        let next = wire.take_many(&subscriber, 1).await.remove(0);
+        if next.order() == "o-2" {
+            assert_ne!(next.message_id, first.message_id);
+            break;
+        }
+        assert_eq!(next.message_id, first.message_id);
+    }
 }
 
-/// The others of its page are set aside, and what may be published goes out.
+/// A row that is committed late has a smaller id than rows that are published; and commits of many clients meet.
 #[apply(world_test)]
-async fn a_refused_event_that_cannot_be_moved_holds_up_no_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let subscriber = wire.listen("orders.events", "#").await;
-    let user = world.user("").await;
-    world.permit(&user, [".*", ".*", ".*"]).await;
-    world.permit_keys(&user, "orders.events", r"^order\.").await;
-    let raises = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$; \
-                  CREATE TRIGGER refuse BEFORE DELETE ON outbox FOR EACH ROW \
-                  WHEN (OLD.order_id = 'o-1') EXECUTE FUNCTION refuse()";
-    world.sql(raises).await;
-    write(&world, &[("secret", "o-1"), ("secret", "o-2"), ("order.closed", "o-3")]).await;
-    let address = world.address_of(Some(&user));
-    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
-    let refused = async || world.number("SELECT count(*) FROM outbox_refused").await;
-    until("the other one is set aside", refused, |refused| *refused == 1).await;
-    write(&world, &[("order.closed", "o-4")]).await;
-    let mut seen = BTreeMap::new();
-    let arrived = async || copies(&wire, &subscriber, &mut seen).await.len();
-    until("what is permitted", arrived, |arrived| *arrived == 2).await;
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("it alone is left", left, |left| *left == 1).await;
-}
-
-/// What is published stays known as long as it cannot be deleted; when that is too much, nothing more is published.
-#[apply(world_test)]
-async fn rows_that_nothing_deletes_are_published_once() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let subscriber = wire.listen("orders.events", "#").await;
-    let keeps =
-        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
-                 CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()";
-    world.sql(keeps).await;
-    let many = "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n FROM generate_series(1, 13000) n";
-    world.sql(many).await;
-    let mut worker = world.started(|_| {}).await;
-    worker.until_logged("rows of outbox are published and cannot be deleted").await;
-    // PostgreSQL ends a session that asks for nothing, and the next one would publish all of them again.
-    let leader = world.number(&format!("SELECT pid::bigint {LEADERS}")).await;
-    let now: String = world.rows("SELECT clock_timestamp()::text").await[0].get(0);
-    let asks = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE pid = {leader} AND query LIKE '-- outbox_claim:%' AND query_start > '{now}'"
-    );
-    until("it asks", async || world.number(&asks).await, |asks| *asks == 1).await;
-    let first = wire.ready(&subscriber).await;
-    assert!((10_000..13_000).contains(&first), "{first}");
-    world.sql("ALTER TABLE outbox DISABLE TRIGGER USER").await;
-    let left = async || world.number("SELECT count(*) FROM outbox").await;
-    until("all deleted", left, |left| *left == 0).await;
-    let all = async || wire.ready(&subscriber).await;
-    until("the others", all, |all| *all >= 13_000).await;
+async fn no_row_is_missed_while_transactions_come_and_go() {
+    let publishing = Publishing::of(World::new().await).await;
+    let world = &publishing.world;
+    let open = world.store.client().await.unwrap();
+    open.batch_execute(&format!("BEGIN; {}", rows("open-", 1))).await.unwrap();
+    let _worker = world.worker();
+    for round in 0..5 {
+        let clients = (0..4).map(async |n| {
+            let client = world.store.client().await.unwrap();
+            for m in 0..10 {
+                client.batch_execute(&rows(&format!("o-{round}-{n}-{m}-"), 1)).await.unwrap();
+            }
+        });
+        join_all(clients).await;
+        publishing.until_left(0).await;
+    }
+    open.batch_execute("COMMIT").await.unwrap();
+    publishing.until_left(0).await;
+    for copies in publishing.copies().await {
+        assert_eq!(copies.len(), 201);
+    }
 }

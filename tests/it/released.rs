@@ -94,7 +94,7 @@ async fn its_tables_become_these_and_keep_their_rows() {
     assert_eq!(run.code, Some(0), "{run}");
     assert_eq!(shape(&world).await, shape(&fresh).await);
     for (table, rows) in [("outbox", 1), ("closures", 1), ("scheduled_notices", 2)] {
-        assert_eq!(world.number(&format!("SELECT count(*) FROM {table}")).await, rows, "{table}");
+        assert_eq!(world.rows_of(table).await, rows, "{table}");
     }
 }
 
@@ -102,7 +102,7 @@ async fn its_tables_become_these_and_keep_their_rows() {
 /// or notices.
 #[apply(world_test)]
 async fn tables_that_are_as_they_should_be_are_not_locked() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let mut client = world.store.client().await.unwrap();
     let writer = client.transaction().await.unwrap();
     let lock =
@@ -114,7 +114,7 @@ async fn tables_that_are_as_they_should_be_are_not_locked() {
 
 #[apply(world_test)]
 async fn tables_of_a_newer_one_are_left_alone() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let newer =
         "CREATE OR REPLACE FUNCTION overdue_tables_version() RETURNS int LANGUAGE sql RETURN 1000";
     world.sql(newer).await;
@@ -164,8 +164,7 @@ async fn its_messages_are_understood() {
     for name in ["x-park-reason", "x-park-timeout", "x-parked-at"] {
         assert!(headers.contains_key(name), "{headers:?}");
     }
-    let events = world.number("SELECT count(*) FROM closures").await;
-    assert_eq!(usize::try_from(events).unwrap(), ids.len());
+    assert_eq!(usize::try_from(world.rows_of("closures").await).unwrap(), ids.len());
     worker.stop().await;
 }
 
@@ -243,8 +242,7 @@ async fn a_rolling_upgrade_and_the_way_back_lose_nothing() {
     assert!(second.ended().await.success(), "{}", second.log());
     world.until_closed(6 * 400).await;
     world.assert_invariants().await;
-    let early = "SELECT count(*) FROM closures WHERE closed_at < due_at";
-    assert_eq!(world.number(early).await, 0);
+    assert_eq!(world.rows_of("closures WHERE closed_at < due_at").await, 0);
     let left = "SELECT (SELECT count(*) FROM scheduled_notices) + (SELECT count(*) FROM outbox)";
     until("all is published", async || world.number(left).await, |left| *left == 0).await;
     assert_eq!(world.wire().await.ready("orders.parked").await, 0, "{}", third.log());

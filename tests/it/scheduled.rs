@@ -1,24 +1,24 @@
 //! Notices that are written in SQL, in the transaction of the order.
 
-mod faults;
-mod leading;
-mod left;
 mod page;
 mod refused;
-mod rights;
+mod sweep;
 mod triggers;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use overdue::internals::{config::WorkerSettings, topology::route::Delay};
-use serde_json::Value;
+use overdue::internals::topology::route::Delay;
+use serde_json::json;
 
 use crate::support::{
-    Parked, Wire, World, until,
-    worker::{millis, settings},
+    Parked, Proxy, World,
+    pages::{metrics, sum},
+    until,
+    worker::settings,
+    world::TOPOLOGY,
 };
 
-pub(crate) const LADDER: &str = r#"
+const LADDER: &str = r#"
 name = "orders"
 
 [delay]
@@ -35,62 +35,72 @@ after = ["1s", "2s"]
 
 impl World {
     /// `schedule_at(…)` for each order of the table, in one transaction.
-    pub(crate) async fn schedule_all(&self, timeout: &str) {
+    async fn schedule_all(&self, timeout: &str) {
         self.sql(&format!("SELECT schedule_at(id, '{timeout}', due_at) FROM orders ORDER BY id"))
             .await;
     }
 
-    /// Rows that wait to be published.
-    async fn unpublished(&self) -> i64 {
-        self.number("SELECT count(*) FROM scheduled_notices").await
+    /// Notices that are not due within a test.
+    async fn schedule(&self, orders: &str, timeout: &str) {
+        let notices = format!("SELECT schedule({orders}, '{timeout}', '40 minutes')");
+        self.sql(&notices).await;
     }
 
     async fn until_published(&self) {
-        until("nothing waits", async || self.unpublished().await, |rows| *rows == 0).await;
+        self.until_rows("scheduled_notices", 0).await;
     }
 
     /// The timeouts are known, as after `overdue database init`.
-    async fn knows_timeouts(&self) {
+    pub(crate) async fn knows_timeouts(&self) {
         self.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min') ON CONFLICT DO NOTHING").await;
+    }
+
+    /// All were due, and each was closed by its message.
+    async fn assert_closed_by_messages(&self, count: i64) {
+        self.until_closed(usize::try_from(count).unwrap()).await;
+        self.until_published().await;
+        let in_time =
+            "closures WHERE path IN ('message', 'burst') AND closed_at < due_at + interval '3 min'";
+        assert_eq!(self.rows_of(in_time).await, count);
+        self.assert_invariants().await;
     }
 }
 
-fn order_of(message: &Parked) -> String {
-    let body: Value = serde_json::from_slice(&message.body).unwrap();
-    body["order_id"].as_str().unwrap().to_owned()
-}
-
-/// Everything that was published.
-async fn published(wire: &Wire, along: &str) -> Vec<Parked> {
-    wire.take_all(along).await
-}
-
+/// Orders are written while there is no broker, and closed by their messages when it is back: what is published late waits for the
+/// time that is left, and no longer. A whole level would be 30 min.
 #[apply(world_test)]
 async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
     let world = World::new().await;
     world.knows_timeouts().await;
-    let worker = world.worker();
-    world.orders("o", 200, 1_500).await;
-    world.schedule_all("unpaid").await;
-    world.until_closed(200).await;
+    let proxy = Proxy::to(&world.services.broker_socket()).await;
+    let address = world.services.address(&world.vhost, Some(proxy.port()));
+    let worker = world.worker_at(address, &world.services.database_url(None), settings());
+    world.schedule("'first'", "unpaid").await;
     world.until_published().await;
-    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
-    assert_eq!(world.number(messages).await, 200);
-    world.assert_invariants().await;
+    proxy.refuse();
+    world.orders("o", 100, 2_500).await;
+    world.schedule_all("unpaid").await;
+    let before = proxy.attempts();
+    until("it tries", async || proxy.attempts(), |seen| *seen > before + 1).await;
+    assert_eq!(world.rows_of("scheduled_notices").await, 100);
+    proxy.pass();
+    world.assert_closed_by_messages(100).await;
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0), "{counts:?}");
 }
 
-/// The delay is what is left when it is published, whenever that is.
+/// The delay is what is left when it is published, whenever that is; of a transaction everything is published, or nothing.
 #[apply(world_test)]
-async fn each_notice_takes_the_best_level_for_the_time_it_has_left() {
+async fn each_committed_notice_takes_the_best_level_for_the_time_it_has_left() {
     let world = World::new().await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.again", "#").await;
     world
         .sql(
-            "SELECT schedule('half', 'unpaid', '40 minutes');
+            "BEGIN; SELECT schedule('rolled-back', 'unpaid', '40 minutes'); ROLLBACK;
+             BEGIN; SAVEPOINT part; SELECT schedule('part', 'unpaid', '40 minutes'); ROLLBACK TO SAVEPOINT part;
+             SELECT schedule('half', 'unpaid', '40 minutes'); COMMIT;
              SELECT schedule('hour', 'unpaid', '1 hour');
              SELECT schedule('over', 'unpaid', '0');
              SELECT schedule_at('past', 'unpaid', now() - interval '1 day');
@@ -99,20 +109,27 @@ async fn each_notice_takes_the_best_level_for_the_time_it_has_left() {
         .await;
     let _worker = world.worker();
     let first = wire.take_many(&along, 5).await;
-    let key = |order: &str| {
-        let found = first.iter().find(|message| order_of(message) == order);
-        found.unwrap_or_else(|| panic!("{order}: {first:?}")).key.clone()
+    let of = |order: &str| {
+        let found = first.iter().find(|message| message.order() == order);
+        found.unwrap_or_else(|| panic!("{order}: {first:?}"))
     };
-    assert_eq!(key("half"), "30m.unpaid");
-    assert_eq!(key("hour"), "30m.unpaid");
-    assert_eq!(key("late"), "2s.unpaid", "30m would be late");
-    assert_eq!(key("over"), "100ms.unpaid");
-    assert_eq!(key("past"), "100ms.unpaid");
-    let half = first.iter().find(|message| order_of(message) == "half").unwrap();
-    assert_eq!(half.delivery_mode, Some(2));
-    let body: Value = serde_json::from_slice(&half.body).unwrap();
-    assert_eq!(half.message_id, Some(format!("half@{}", body["due_at"].as_str().unwrap())));
+    let later = world.topology.route("unpaid", &Delay::after("25m").unwrap()).unwrap();
+    for (order, key) in [
+        ("half", "30m.unpaid"),
+        ("hour", "30m.unpaid"),
+        // 30m would be late.
+        ("late", later.routing_key.as_str()),
+        ("over", "100ms.unpaid"),
+        ("past", "100ms.unpaid"),
+    ] {
+        assert_eq!(of(order).key, key, "{order}");
+    }
+    assert_eq!(of("half").delivery_mode, Some(2));
+    let body: serde_json::Value = serde_json::from_slice(&of("half").body).unwrap();
+    assert_eq!(of("half").message_id, Some(format!("half@{}", body["due_at"].as_str().unwrap())));
     world.until_published().await;
+    let others = wire.take_all(&along).await;
+    assert!(others.iter().all(|it| ["late", "over", "past"].contains(&&*it.order())), "{others:?}");
 }
 
 /// On a ladder the time that is left is the way, to the second.
@@ -128,7 +145,6 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     let worker = world.worker();
     world.sql("SELECT schedule('x', 'unpaid', '37 min')").await;
     let message = wire.take_many(&along, 1).await.remove(0);
-    assert_eq!(order_of(&message), "x");
     // Published within a minute.
     let keys: BTreeSet<String> =
         (36 * 600..=37 * 600).map(|tenths| route(tenths * 100).routing_key).collect();
@@ -136,133 +152,61 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     // Two seconds and a half are none of its units.
     world.orders("o", 50, 2_500).await;
     world.schedule_all("unpaid").await;
-    world.until_closed(50).await;
-    world.until_published().await;
-    let messages = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
-    assert_eq!(world.number(messages).await, 50);
-    world.assert_invariants().await;
+    world.assert_closed_by_messages(50).await;
     let counts = worker.stop().await;
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0), "{counts:?}");
 }
 
-/// Of each transaction everything, or nothing.
+/// A worker that must not publish leaves the rows; one without the tables works, and says so once where it must publish.
 #[apply(world_test)]
-async fn what_was_rolled_back_is_not_published() {
+async fn a_worker_closes_orders_where_it_publishes_no_notices() {
     let world = World::new().await;
     world.knows_timeouts().await;
-    let wire = world.wire().await;
-    let along = wire.listen("orders.again", "#").await;
-    let _worker = world.worker();
-    let mut client = world.store.client().await.unwrap();
-    for n in 0..40 {
-        let transaction = client.transaction().await.unwrap();
-        let sql = format!("SELECT schedule('o-{n}', 'unpaid', '40 minutes')");
-        transaction.batch_execute(&sql).await.unwrap();
-        // A part that was given up, as frameworks do.
-        transaction
-            .batch_execute(&format!(
-                "SAVEPOINT part; SELECT schedule('part-{n}', 'unpaid', '40 minutes'); ROLLBACK TO SAVEPOINT part"
-            ))
-            .await
-            .unwrap();
-        if n % 2 == 0 {
-            transaction.commit().await.unwrap();
-        } else {
-            transaction.rollback().await.unwrap();
-        }
-    }
-    // The last one, behind all of the others.
-    world.sql("SELECT schedule('last', 'unpaid', '40 minutes')").await;
-    let messages = wire.take_many(&along, 21).await;
-    world.until_published().await;
-    let mut orders: Vec<String> = messages.iter().map(order_of).collect();
-    orders.sort();
-    let mut expected: Vec<String> = (0..40).step_by(2).map(|n| format!("o-{n}")).collect();
-    expected.push("last".to_owned());
-    expected.sort();
-    assert_eq!(orders, expected);
-    assert_eq!(wire.take(&along).await, None);
-}
+    world.schedule("'o'", "unpaid").await;
+    let started = async |publish: &'static str| {
+        world.started(|it| _ = it.env("OVERDUE_SCHEDULE__PUBLISH", publish)).await
+    };
+    // It has looked at no notice when it has closed an order.
+    let close = async |prefix: &str, all: usize| {
+        let orders = world.orders(prefix, 1, 0).await;
+        world.publish("100ms", &orders).await;
+        world.until_closed(all).await;
+    };
+    let mut off = started("off").await;
+    close("off", 1).await;
+    assert_eq!(world.rows_of("scheduled_notices").await, 1);
+    off.kill();
 
-/// A bounded run that counts: every row becomes one message that is confirmed, and goes.
-#[apply(world_test)]
-async fn twenty_thousand_rows_become_as_many_messages() {
-    let world = World::new().await;
-    world.knows_timeouts().await;
-    world.sql("SELECT schedule(n, 'unpaid', '40 minutes') FROM generate_series(1, 20000) n").await;
-    let _worker = world.worker();
-    world.until_published().await;
-    let wire = world.wire().await;
-    let level = async || wire.ready("orders.delay.30m").await;
-    until("each message in its level", level, |ready| *ready == 20_000).await;
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_notices_refused").await, 0);
-}
-
-#[apply(world_test)]
-async fn a_worker_that_is_not_to_publish_leaves_the_rows() {
-    let world = World::new().await;
-    world.knows_timeouts().await;
-    world.sql("SELECT schedule('o', 'unpaid', '40 minutes')").await;
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_SCHEDULE__PUBLISH", "off");
-        })
-        .await;
-    // It closes orders, and has looked at nothing of ours when it has closed one.
-    let orders = world.orders("o", 1, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(1).await;
-    assert_eq!(world.unpublished().await, 1);
-    process.kill();
-    let _next = world.started(|_| {}).await;
-    world.until_published().await;
-}
-
-/// The tables come later; the worker has gone on without them.
-#[apply(world_test)]
-async fn a_worker_without_the_tables_goes_on_with_one_line_where_it_is_to_publish() {
-    let world = World::new().await;
     let drop = "DROP TABLE scheduled_notices, scheduled_notices_refused, schedule_timeouts";
     world.sql(drop).await;
-    let (process, said) = (
-        world.started(|_| {}).await,
-        world
-            .started(|command| {
-                command.env("OVERDUE_SCHEDULE__PUBLISH", "on");
-            })
-            .await,
-    );
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(5).await;
-    assert_eq!(process.logged("schedule"), 0, "{}", process.log());
+    let (silent, mut said) = (world.started(|_| {}).await, started("on").await);
+    said.until_logged("there is no table schedule_timeouts").await;
+    close("without", 2).await;
+    assert_eq!(silent.logged("schedule"), 0, "{}", silent.log());
     assert_eq!(said.logged("schedule()"), 1, "{}", said.log());
-    assert!(said.log().contains("there is no table schedule_timeouts"), "{}", said.log());
-
     let run = world.overdue(&["database", "init", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
-    world.sql("SELECT schedule('late', 'unpaid', '40 minutes')").await;
+    world.schedule("'late'", "unpaid").await;
     world.until_published().await;
     assert_eq!(said.logged("ERROR"), 0, "{}", said.log());
 }
 
 #[apply(world_test)]
 async fn what_waits_is_a_metric() {
-    use crate::support::pages::{metrics, sum};
     let world = World::new().await;
     world.knows_timeouts().await;
     let (_process, address) = world.listening(|_| {}).await;
-    world.sql("SELECT schedule(n, 'unpaid', '40 minutes') FROM generate_series(1, 30) n").await;
+    world.schedule("generate_series(1, 30)", "unpaid").await;
     world.sql("INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('a b', 'unpaid', now())").await;
     let seen = async || {
         let seen = metrics(address).await;
-        let sum = |metric: &str| sum(&seen, metric, &[]);
         [
-            sum("overdue_scheduled_published_total"),
-            sum("overdue_scheduled_refused_total"),
-            sum("overdue_scheduled_refused_notices"),
-            sum("overdue_scheduled_notices"),
+            "overdue_scheduled_published_total",
+            "overdue_scheduled_refused_total",
+            "overdue_scheduled_refused_notices",
+            "overdue_scheduled_notices",
         ]
+        .map(|metric| sum(&seen, metric, &[]))
     };
     let enough = |seen: &[f64; 4]| {
         seen.iter().zip([30.0, 1.0, 1.0, 0.0]).all(|(seen, wanted)| (seen - wanted).abs() < 0.1)
@@ -270,61 +214,102 @@ async fn what_waits_is_a_metric() {
     until("30 published, one set aside", seen, enough).await;
 }
 
-/// Closed by message, in a burst, by the sweep, or not yet: together the orders that came due and were not paid.
+/// The older worker skips the timeout that it does not know.
 #[apply(world_test)]
-async fn the_orders_that_came_due_are_accounted_for() {
-    use crate::support::pages::{metrics, sum};
+async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
     let world = World::new().await;
-    world.knows_timeouts().await;
-    // Due, and nobody can close it: locked before anybody looks.
-    world.orders("held", 1, 500).await;
-    let mut client = world.store.client().await.unwrap();
-    let held = crate::support::hold(&mut client, "held-0").await;
-    let (_process, address) = world
-        .listening(|command| {
-            command.env("OVERDUE_WORKER__SWEEP_EVERY", "200ms");
-            command.env("OVERDUE_WORKER__SWEEP_GRACE", "1s");
-        })
-        .await;
-    world.orders("scheduled", 60, 1_000).await;
-    world.schedule_all("unpaid").await;
-    world.orders("lost", 20, 500).await;
-    world.orders("paid", 5, 3_600_000).await;
-    for n in 0..5 {
-        assert!(world.pay(&format!("paid-{n}")).await);
-    }
-    world.until_closed(80).await;
-    let unpaid =
-        "SELECT count(*) FROM orders WHERE status IN ('unpaid', 'closed') AND due_at <= now()";
-    assert_eq!(world.number(unpaid).await, 81);
-    let accounting = async || {
-        let seen = metrics(address).await;
-        let paths = ["message", "burst", "sweep", "nobody"];
-        paths.map(|path| {
-            sum(
-                &seen,
-                "overdue_due_orders",
-                &["effect=\"close\"", &format!("closed_by=\"{path}\"")],
-            )
-        })
-    };
-    let all = |seen: &[f64; 4]| {
-        (seen.iter().sum::<f64>() - 81.0).abs() < 0.1 && (seen[3] - 1.0).abs() < 0.1
-    };
-    let seen = until("81 orders", accounting, all).await;
-    assert!(seen[2] > 19.0, "{seen:?}");
-    for (path, seen) in ["message", "burst", "sweep"].iter().zip(seen) {
-        let rows =
-            world.number(&format!("SELECT count(*) FROM closures WHERE path = '{path}'")).await;
-        #[expect(clippy::cast_precision_loss, reason = "a count of this test")]
-        let rows = rows as f64;
-        assert!((rows - seen).abs() < 0.1, "{path}: {rows} {seen}");
-    }
-    held.rollback().await.unwrap();
-    world.until_closed(81).await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
+    world.schedule("'o'", "unclaimed").await;
+    world.schedule("'o'", "unpaid").await;
+    let old = world.worker();
+    let wire = world.wire().await;
+    let level = async || wire.ready("orders.delay.30m").await;
+    until("what it knows is published", level, |ready| *ready == 1).await;
+    let newer = format!("{TOPOLOGY}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
+    std::fs::write(world.topology_file(), newer).unwrap();
+    let newer = world.started(|_| {}).await;
+    world.until_published().await;
+    world.schedule("'p'", "unclaimed").await;
+    world.schedule("'p'", "unpaid").await;
+    world.until_published().await;
+    until("each once", level, |ready| *ready == 4).await;
+    // When it is gone the newer one publishes both.
+    old.stop().await;
+    world.schedule("'q'", "unclaimed").await;
+    world.schedule("'q'", "unpaid").await;
+    world.until_published().await;
+    assert_eq!(world.rows_of("scheduled_notices_refused").await, 0);
+    assert_eq!(newer.logged("ERROR"), 0, "{}", newer.log());
 }
 
-/// The defaults, with a sweep that looks so often.
-fn sweeping(every: &str) -> WorkerSettings {
-    WorkerSettings { sweep_every: millis(every), ..settings() }
+/// Publishing with the key of one timeout closes the channel, each time.
+#[apply(world_test)]
+async fn a_timeout_that_may_not_be_published_stops_no_other() {
+    let text = format!("{TOPOLOGY}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
+    let world = World::of(&text).await;
+    let user = world.user("").await;
+    world.permit(&user, [".*", ".*", ".*"]).await;
+    world.permit_keys(&user, "orders.again", r"\.unpaid$").await;
+    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
+    for n in 0..10 {
+        world.schedule(&format!("'o-{n}'"), "unclaimed").await;
+        world.schedule(&format!("'o-{n}'"), "unpaid").await;
+    }
+    let address = world.address_of(Some(&user));
+    let _worker = world.worker_at(address, &world.services.database_url(None), settings());
+    world.until_rows("scheduled_notices WHERE timeout = 'unpaid'", 0).await;
+    assert_eq!(world.rows_of("scheduled_notices").await, 10);
+}
+
+/// Before, all of them were published again each second.
+#[apply(world_test)]
+async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
+    const NOTICES: usize = 300;
+    const NOT_TAKEN: &str = "scheduled notices are not taken by the broker";
+    let world = World::new().await;
+    world.knows_timeouts().await;
+    let wire = world.wire().await;
+    world.policy("policies", "full", r"^orders\.delay\.30m$", json!({ "max-length": 5 })).await;
+    world.until_policy("orders.delay.30m", "full").await;
+    let mut process = world.started(|_| {}).await;
+    world.schedule("generate_series(1, 10)", "unpaid").await;
+    // The broker may take all ten before it knows that the queue is full, and may refuse the last ones.
+    let answered = async || (world.rows_of("scheduled_notices").await, process.logged(NOT_TAKEN));
+    until("ten answers", answered, |(left, refused)| *left == 0 || *refused > 0).await;
+    let along = wire.listen("orders.again", "30m.#").await;
+    world.schedule(&format!("generate_series(1, {NOTICES})"), "unpaid").await;
+    until("a notice that is tried", async || wire.ready(&along).await, |tried| *tried > 0).await;
+    process.until_logged(NOT_TAKEN).await;
+    for n in 0..5 {
+        world.sql(&format!("SELECT schedule('other-{n}', 'unpaid', '0')")).await;
+        world.until_rows(&format!("scheduled_notices WHERE order_id = 'other-{n}'"), 0).await;
+    }
+    let tried = wire.take_all(&along).await.len();
+    // As many as may be without a confirm at once, and then one at a time.
+    assert!((1..NOTICES).contains(&tried), "{tried}");
+    world.delete("policies", "full").await;
+    world.until_published().await;
+}
+
+/// RabbitMQ says so: nothing looks at the levels. Before, they were confirmed, and parked.
+#[apply(world_test)]
+async fn notices_for_a_level_that_is_gone_take_another_one_and_none_is_parked() {
+    let world = World::new().await;
+    world.knows_timeouts().await;
+    let wire = world.wire().await;
+    let process = world.started(|_| {}).await;
+    world.schedule("'first'", "unpaid").await;
+    world.until_published().await;
+    for exchange in ["orders.in", "orders.again"] {
+        world.unbind(exchange, "orders.delay.30m", "30m.*").await;
+    }
+    let along = wire.listen("orders.dlx", "#.unpaid").await;
+    world.orders("o", 5, 2_400_000).await;
+    world.schedule_all("unpaid").await;
+    world.until_published().await;
+    let taken: BTreeSet<String> =
+        wire.take_many(&along, 5).await.iter().map(Parked::order).collect();
+    assert_eq!(taken.len(), 5);
+    assert_eq!(wire.ready("orders.parked").await, 0);
+    assert_eq!(process.logged("not taken by the broker"), 0, "{}", process.log());
 }

@@ -30,9 +30,7 @@ async fn world_of_short_parts() -> World {
 
 /// The database, with a statement time-out that a test can wait for, and that no other statement meets.
 fn impatient(world: &World) -> String {
-    let url = world.services.database_url(None);
-    let more = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{more}options=-c%20statement_timeout%3D1s")
+    world.database_with_statement_timeout("1s")
 }
 
 /// They stay the oldest, and fail first.

@@ -158,7 +158,7 @@ async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
 
 #[apply(world_test)]
 async fn an_address_that_is_no_url_is_refused() {
-    let world = World::new().await;
+    let world = World::empty().await;
     for url in ["127.0.0.1:4318", "amqp://127.0.0.1:4318"] {
         let run = world.overdue_with(&["run"], &[("OVERDUE_TRACES__OTLP", url)]);
         assert_eq!(run.code, Some(78), "{run}");

@@ -11,8 +11,7 @@ use tokio::{
 };
 
 use crate::support::{
-    Services, World,
-    process::finish,
+    Services,
     tls::{Begins, Ca, Shown, TlsServer},
 };
 
@@ -212,36 +211,4 @@ async fn no_plain_text_that_nobody_has_asked_for() {
     for (host, parameters) in [("localhost", ""), ("db.example.com", "&sslmode=prefer")] {
         assert!(asks("u:p", host, parameters).await.1 > 0, "{host} {parameters}");
     }
-}
-
-/// The whole program over TLS, and what `doctor` says of it.
-#[apply(world_test)]
-async fn the_program() {
-    let (world, ca) = (World::new().await, Ca::new());
-    let services = &world.services;
-    let server =
-        async |socket, begins| TlsServer::before(socket, begins, &ca, Shown::Right, None).await;
-    let amqp = server(services.broker_socket(), Begins::AtOnce).await;
-    let api = server(services.management_socket(), Begins::AtOnce).await;
-    let database = server(services.database_socket(), Begins::AsPostgresql).await;
-    let named = format!("cacertfile={}", ca.file());
-    let broker_url = services.broker_url(&world.vhost, Some(amqp.port));
-    let broker_url = broker_url.replace("amqp://", "amqps://").replace("127.0.0.1", "localhost");
-    let database_url =
-        postgres(services, &database, &format!("sslrootcert={}&sslmode=verify-full", ca.file()));
-    let settings = [
-        ("OVERDUE_BROKER__URL", format!("{broker_url}?{named}")),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", https(&api, &named)),
-        ("OVERDUE_DATABASE__URL", database_url),
-    ];
-    let run = |arguments: &[&str]| {
-        let mut command = world.command(arguments);
-        command.envs(settings.clone());
-        finish(command, None)
-    };
-    assert_eq!(run(&["plan"]).code, Some(0), "{}", run(&["plan"]));
-    assert_eq!(run(&["publish", "4711"]).code, Some(0), "{}", run(&["publish", "4711"]));
-    let doctor = run(&["doctor"]);
-    let verified = "in use, and the certificate is verified";
-    assert!(doctor.stdout.contains(verified), "{doctor}");
 }

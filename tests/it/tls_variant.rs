@@ -64,14 +64,20 @@ async fn broker_connections(world: &World) -> [usize; 2] {
     [encrypted, plain]
 }
 
+const VERIFIED: &str = "in use, and the certificate is verified";
+
 fn is_worker(name: &str) -> bool {
     name.starts_with("overdue worker")
 }
 
 #[apply(world_test)]
-async fn orders_are_published_and_closed() {
+async fn orders_are_published_and_closed_and_doctor_finds_all_verified() {
     let world = World::new().await;
     let secure = Secure::of(&world);
+    let doctor = secure.run(&world, &["doctor"]);
+    assert_eq!(doctor.stdout.matches(VERIFIED).count(), 2, "{doctor}");
+    let plan = secure.run(&world, &["plan"]);
+    assert_eq!(plan.code, Some(0), "{plan}");
     // Whether its connection is encrypted is in each row, said by the server.
     world
         .sql(
@@ -98,22 +104,15 @@ async fn orders_are_published_and_closed() {
     assert_eq!(plain, 0);
 }
 
-#[apply(world_test)]
-async fn doctor_finds_all_three_encrypted_and_verified() {
-    let world = World::new().await;
-    let doctor = Secure::of(&world).run(&world, &["doctor"]);
-    let verified = "in use, and the certificate is verified";
-    assert_eq!(doctor.stdout.matches(verified).count(), 2, "{doctor}");
-    assert_eq!(Secure::of(&world).run(&world, &["plan"]).code, Some(0));
-}
-
-/// Each of the three: another CA, and at the listener that wants one no client certificate or a stranger's.
+/// Each of the three: another CA, and at the listener that wants one no client certificate or a stranger's; and a scheme and a port that
+/// do not fit each other.
 #[apply(world_test)]
 async fn what_a_certificate_lacks_is_said() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let (right, strangers) = (Secure::of(&world), Ca::new());
     let (ca, [certificate, key]) = (strangers.file(), strangers.client());
     let broker = |parameters| with(&right.broker, parameters);
+    let plain = right.broker.as_str().split('?').next().unwrap().replace("amqps://", "amqp://");
     let other_ca =
         "its certificate is signed by no CA that is trusted here: name the CA's file with";
     for (variable, url, command, code, said) in [
@@ -152,6 +151,20 @@ async fn what_a_certificate_lacks_is_said() {
             78,
             "it refuses our client certificate".to_owned(),
         ),
+        (
+            "OVERDUE_BROKER__URL",
+            plain.parse().unwrap(),
+            "run",
+            78,
+            "write amqps:// where it expects TLS".to_owned(),
+        ),
+        (
+            "OVERDUE_BROKER__URL",
+            world.broker_url().replace("amqp://", "amqps://").parse().unwrap(),
+            "run",
+            78,
+            "it does not speak TLS on this port".to_owned(),
+        ),
     ] {
         let mut process = world.command(&[command]);
         process.envs(right.settings()).env(variable, url.as_str());
@@ -159,39 +172,10 @@ async fn what_a_certificate_lacks_is_said() {
         assert_eq!(refused.code, Some(code), "{refused}");
         assert!(refused.stderr.contains(&said), "{refused}");
     }
-}
-
-/// A scheme and a port that do not fit each other, either way.
-#[apply(world_test)]
-async fn a_port_for_the_other_scheme_is_recognised() {
-    let world = World::new().await;
-    let mut secure = Secure::of(&world);
-    secure.broker.set_query(None);
-    for (url, said) in [
-        (
-            secure.broker.as_str().replace("amqps://", "amqp://"),
-            "write amqps:// where it expects TLS",
-        ),
-        (world.broker_url().replace("amqp://", "amqps://"), "it does not speak TLS on this port"),
-    ] {
-        let run = world.overdue_with(&["run"], &[("OVERDUE_BROKER__URL", &url)]);
-        assert_eq!(run.code, Some(78), "{run}");
-        assert!(run.stderr.contains(said), "{run}");
-    }
-}
-
-/// Without a connection nothing is known of its encryption.
-#[apply(world_test)]
-async fn doctor_finds_nothing_encrypted_that_is_refused() {
-    let world = World::new().await;
-    let mut secure = Secure::of(&world);
+    // Without a connection nothing is known of its encryption: of the database alone.
+    let mut secure = right;
     secure.broker = with(&secure.broker, &[("certfile", ""), ("keyfile", "")]);
     let doctor = secure.run(&world, &["doctor"]);
     assert_eq!(doctor.code, Some(2), "{doctor}");
-    // Of the database alone.
-    assert_eq!(
-        doctor.stdout.matches("in use, and the certificate is verified").count(),
-        1,
-        "{doctor}"
-    );
+    assert_eq!(doctor.stdout.matches(VERIFIED).count(), 1, "{doctor}");
 }

@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use lapin::{
-    BasicProperties,
-    types::{AMQPValue, FieldTable},
-};
+use lapin::{BasicProperties, types::AMQPValue};
 use overdue::internals::{store::orders::Effect, wire::Message};
 use serde_json::json;
 use tokio_postgres::types::Json;
 
 use crate::{
     bursts::{begin, full_batches, until_in_burst},
-    support::{Parked, Wire, World, text, until},
+    support::{Parked, Wire, World, headers, table, text, until},
 };
 
 pub(crate) const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -22,11 +19,7 @@ const STATE: &str = "shop=north,overdue=1";
 
 /// A notice for an order, through a level.
 pub(crate) async fn publish(wire: &Wire, key: &str, order: &str, headers: &[(&str, AMQPValue)]) {
-    let mut table = FieldTable::default();
-    for (name, value) in headers {
-        table.insert((*name).into(), value.clone());
-    }
-    let properties = BasicProperties::default().with_delivery_mode(2).with_headers(table);
+    let properties = self::headers(headers).with_delivery_mode(2);
     assert!(wire.publish("orders.in", key, properties, order.as_bytes()).await.is_ack());
 }
 
@@ -73,31 +66,6 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
     process.until_logged("outcome=\"closed\"").await;
 }
 
-/// It fails with its order, which such a database cannot take either, and holds up no others.
-#[apply(world_test)]
-async fn the_trace_of_an_order_that_the_encoding_lacks_is_parked_with_it() {
-    let world = World::new().await;
-    let name = format!("{}_latin", world.schema);
-    let encoding = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
-    world.sql(&format!("CREATE DATABASE {name} {encoding}")).await;
-    let mut url = world.services.database.clone();
-    url.set_path(&format!("/{name}"));
-    let there = ("OVERDUE_DATABASE__URL", url.as_str());
-    let init = world.overdue_with(&["database", "init", "--reference-tables", "--yes"], &[there]);
-    assert_eq!(init.code, Some(0), "{init}");
-    let process = world
-        .started(|command| {
-            command.env(there.0, there.1);
-        })
-        .await;
-    let wire = world.wire().await;
-    publish(&wire, "100ms.unpaid", "\u{8ba2}\u{5355}-1", &[("traceparent", text(PARENT))]).await;
-    let ready = async || wire.ready("orders.parked").await;
-    until("parked", ready, |ready| *ready == 1).await;
-    drop(process);
-    world.sql(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
-}
-
 /// Orders of one batch have their own, or none; what is none parks nothing.
 #[apply(world_test)]
 async fn what_is_no_trace_is_left_out_of_the_event() {
@@ -122,10 +90,7 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
     let worker = world.worker();
     world.until_closed(6).await;
     let mut told: Vec<_> = wire.take_many(&events, 6).await;
-    told.sort_by_key(|event| {
-        let body: serde_json::Value = serde_json::from_str(&event.text()).unwrap();
-        body["order_id"].to_string()
-    });
+    told.sort_by_key(Parked::order);
     let told: Vec<_> = told.iter().map(trace_of).collect();
     let none = || [None, None];
     let [parent, _] = given();
@@ -142,8 +107,7 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     let mut client = world.store.client().await.unwrap();
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
     let orders = world.orders_without_stock("o", 700).await;
-    let mut headers = FieldTable::default();
-    headers.insert("traceparent".into(), text(PARENT));
+    let headers = table(&[("traceparent", text(PARENT))]);
     let publisher = world.publisher().await;
     let notice = |id| Message { headers: headers.clone(), ..world.notice("100ms", id) };
     for sent in join_all(orders[..500].iter().map(|id| publisher.publish(notice(id)))).await {
@@ -153,69 +117,51 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     until_in_burst(&worker, 200).await;
     held.commit().await.unwrap();
     world.until_closed(2 + 700).await;
-    let traced = orders[..500].iter().map(|id| format!("\"{id}\""));
-    let traced: BTreeSet<String> = traced.collect();
+    let traced: BTreeSet<String> = orders[..500].iter().cloned().collect();
     for event in wire.take_many(&events, 2 + 700).await {
-        let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
-        let expected = traced.contains(&body["order_id"].to_string()).then(|| PARENT.to_owned());
+        let expected = traced.contains(&event.order()).then(|| PARENT.to_owned());
         assert_eq!(event.header("traceparent"), expected, "{event:?}");
     }
 }
 
-/// Whoever calls `schedule()`: a trigger cannot pass an argument on.
+/// Of the transaction that calls `schedule()`, since a trigger cannot pass an argument on. What is set aside keeps it: an event that the
+/// broker refuses, and a notice that cannot be published.
 #[apply(world_test)]
-async fn scheduled_notices_have_the_trace_of_their_transaction() {
+async fn rows_that_are_published_or_set_aside_have_the_trace_of_their_transaction() {
     let world = World::new().await;
+    world.knows_timeouts().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.again", "#").await;
-    let script = "
-        INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min');
-        CREATE TRIGGER schedule AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION schedule_row('unpaid', 'id', 'due_at');
-        BEGIN;
-        SELECT set_config('overdue.traceparent', '{parent}', true), set_config('overdue.tracestate', '{state}', true);
-        INSERT INTO orders (id, due_at) VALUES ('traced', now() + interval '1 h');
-        COMMIT;
-        INSERT INTO orders (id, due_at) VALUES ('untraced', now() + interval '1 h');
-        BEGIN;
-        SET LOCAL overdue.traceparent = 'of another kind';
-        INSERT INTO orders (id, due_at) VALUES ('wrong', now() + interval '1 h');
-        COMMIT";
-    world.sql(&script.replace("{parent}", PARENT).replace("{state}", STATE)).await;
-    let _worker = world.worker();
-    for message in wire.take_many(&along, 3).await {
-        let is_traced = message.text().contains("\"traced\"");
-        let expected = if is_traced { given() } else { [None, None] };
-        assert_eq!(trace_of(&message), expected, "{message:?}");
-    }
-}
-
-/// What is set aside keeps it: an event that the broker refuses, and a notice that cannot be published.
-#[apply(world_test)]
-async fn what_is_set_aside_keeps_its_trace() {
-    let world = World::new().await;
-    let wire = world.wire().await;
     let one = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("full", &one).await;
     wire.bind("full", "orders.events", "#").await;
     wire.publish("orders.events", "first", BasicProperties::default(), b"").await;
-    until("the queue full", async || wire.ready("full").await, |ready| *ready == 1).await;
-    let write = format!(
-        "INSERT INTO outbox (event, order_id, traceparent, tracestate) VALUES ('order.closed', 'o', '{PARENT}', '{STATE}');
-         SET overdue.traceparent = '{PARENT}'; SET overdue.tracestate = '{STATE}';
-         INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('o', 'unpaid', 'infinity')"
-    );
-    world.sql(&write).await;
+    let script = "
+        CREATE TRIGGER schedule AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION schedule_row('unpaid', 'id', 'due_at');
+        INSERT INTO orders (id, due_at) VALUES ('untraced', now() + interval '1 h');
+        BEGIN;
+        SET LOCAL overdue.traceparent = 'of another kind';
+        INSERT INTO orders (id, due_at) VALUES ('wrong', now() + interval '1 h');
+        COMMIT;
+        BEGIN;
+        SELECT set_config('overdue.traceparent', '{parent}', true), set_config('overdue.tracestate', '{state}', true);
+        INSERT INTO orders (id, due_at) VALUES ('traced', now() + interval '1 h');
+        INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('bad', 'unpaid', 'infinity');
+        INSERT INTO outbox (event, order_id, traceparent, tracestate) VALUES ('order.closed', 'o', '{parent}', '{state}');
+        COMMIT";
+    world.sql(&script.replace("{parent}", PARENT).replace("{state}", STATE)).await;
     let _worker = world.worker();
+    for message in wire.take_many(&along, 3).await {
+        let expected = if message.order() == "traced" { given() } else { [None, None] };
+        assert_eq!(trace_of(&message), expected, "{message:?}");
+    }
     for table in ["outbox_refused", "scheduled_notices_refused"] {
-        let sql = format!(
-            "SELECT count(*) FROM {table} WHERE traceparent = '{PARENT}' AND tracestate = '{STATE}'"
-        );
-        until(table, async || world.number(&sql).await, |rows| *rows == 1).await;
+        let traced = format!("{table} WHERE traceparent = '{PARENT}' AND tracestate = '{STATE}'");
+        world.until_rows(&traced, 1).await;
     }
     let events = wire.listen("orders.events", "#").await;
     world.delete("queues", "full").await;
-    let event = wire.take_many(&events, 1).await.remove(0);
-    assert_eq!(trace_of(&event), given());
+    assert_eq!(trace_of(&wire.take_many(&events, 1).await[0]), given());
 }
 
 /// Every built-in statement, also those that pass over what is locked.

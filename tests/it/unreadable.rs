@@ -30,41 +30,33 @@ const WHAT: [&str; 9] = [
     "long-header 130900",
 ];
 
+/// Each closes its order like any other; of an unknown order it is parked, and says what could not be kept of it.
 #[apply(world_test)]
-async fn a_message_that_the_client_cannot_read_closes_its_order_like_any_other() {
+async fn a_message_that_the_client_cannot_read_is_worked_like_any_other() {
     let world = World::new().await;
     let mut process = world.started(|_| {}).await;
     let orders = world.orders("o", 2 * WHAT.len() + 1, 0).await;
+    let unknown = ids("nobody", WHAT.len() + 1);
     let mut messages: Vec<Forged<'_>> = Vec::new();
-    for (what, ids) in WHAT.iter().zip(orders.chunks(2)) {
+    for ((what, ids), unknown) in WHAT.iter().zip(orders.chunks(2)).zip(&unknown) {
         messages.push(["orders.in", "100ms.unpaid", &ids[0], what]);
         // Without a level on the way there is no `x-death`.
         messages.push(["orders.dlx", "1s.unpaid", &ids[1], what]);
+        messages.push(["orders.in", "100ms.unpaid", unknown, what]);
     }
-    messages.push(["orders.dlx", "unpaid", orders.last().unwrap(), "routing-key"]);
+    for last in [&orders, &unknown] {
+        messages.push(["orders.dlx", "unpaid", last.last().unwrap(), "routing-key"]);
+    }
     forge(&world, &messages);
     let others = world.orders("p", 50, 0).await;
     world.publish("100ms", &others).await;
     world.until_closed(orders.len() + others.len()).await;
+    let parked = world.parked(unknown.len()).await;
     world.until_empty("orders.unpaid").await;
     world.assert_invariants().await;
     assert!(process.is_running());
     assert!(!process.log().contains("session ended"), "{}", process.log());
-    world.parked(0).await;
-}
 
-#[apply(world_test)]
-async fn what_could_not_be_kept_of_a_parked_message_says_why() {
-    let world = World::new().await;
-    let worker = world.worker();
-    let bodies = ids("nobody", WHAT.len() + 1);
-    let mut messages: Vec<Forged<'_>> = Vec::new();
-    for (what, body) in WHAT.iter().zip(&bodies) {
-        messages.push(["orders.in", "100ms.unpaid", body, what]);
-    }
-    messages.push(["orders.dlx", "unpaid", bodies.last().unwrap(), "routing-key"]);
-    forge(&world, &messages);
-    let parked = world.parked(WHAT.len() + 1).await;
     let of = |n: usize| -> &Parked {
         parked.iter().find(|message| message.text() == format!("nobody-{n}")).unwrap()
     };
@@ -83,6 +75,5 @@ async fn what_could_not_be_kept_of_a_parked_message_says_why() {
     assert_eq!(dropped(7).unwrap(), "dropped: they fill a frame");
     assert_eq!(dropped(8).unwrap(), "dropped: their headers take too much memory");
     // The retries gave it a routing key of ours.
-    assert_eq!(of(9).key, "300ms.unpaid");
-    worker.stop().await;
+    assert!(of(9).key.ends_with(".unpaid"), "{:?}", of(9));
 }

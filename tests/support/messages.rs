@@ -81,6 +81,12 @@ impl Parked {
         self.headers.get("x-attempt")
     }
 
+    /// The order of a notice or an event in JSON.
+    pub fn order(&self) -> String {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
+        body["order_id"].as_str().unwrap().to_owned()
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -90,6 +96,20 @@ impl Parked {
 /// A header value that is text.
 pub fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())
+}
+
+/// A table of headers.
+pub fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (name, value) in entries {
+        table.insert((*name).into(), value.clone());
+    }
+    table
+}
+
+/// Properties with these headers alone.
+pub fn headers(entries: &[(&str, AMQPValue)]) -> BasicProperties {
+    BasicProperties::default().with_headers(table(entries))
 }
 
 impl Wire {

@@ -39,7 +39,7 @@ pub mod world;
 #[allow(unused_imports, reason = "each tier uses another part")]
 pub use self::{
     folder::Folder,
-    messages::{Parked, Wire, text},
+    messages::{Parked, Wire, headers, table, text},
     orders::{Orders, hold, ids},
     process::{Run, WorkerProcess, overdue},
     proxy::Proxy,

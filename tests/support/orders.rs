@@ -150,6 +150,22 @@ impl World {
         self.store.client().await.unwrap().query(sql, &[]).await.unwrap()
     }
 
+    /// The first column of each row.
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        self.rows(sql).await.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// How many rows a table has: `outbox`, or `outbox WHERE order_id = 'o-1'`.
+    pub async fn rows_of(&self, table: &str) -> i64 {
+        self.number(&format!("SELECT count(*) FROM {table}")).await
+    }
+
+    /// Waits until a table has so many rows.
+    pub async fn until_rows(&self, table: &str, count: i64) {
+        let what = format!("{count} rows of {table}");
+        until(&what, async || self.rows_of(table).await, |rows| *rows == count).await;
+    }
+
     /// Orders by status.
     pub async fn statuses(&self) -> BTreeMap<String, i64> {
         let rows = self.rows("SELECT status, count(*) FROM orders GROUP BY status").await;

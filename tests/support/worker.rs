@@ -82,10 +82,14 @@ impl World {
 
     /// Starts a worker whose statements may stall for as long as the test takes, however slow the machine is.
     pub fn patient_worker(&self, settings: WorkerSettings) -> RunningWorker {
+        self.worker_at(self.address(), &self.database_with_statement_timeout("0"), settings)
+    }
+
+    /// The database, with another statement time-out.
+    pub fn database_with_statement_timeout(&self, limit: &str) -> String {
         let url = self.services.database_url(None);
         let more = if url.contains('?') { '&' } else { '?' };
-        let url = format!("{url}{more}options=-c%20statement_timeout%3D0");
-        self.worker_at(self.address(), &url, settings)
+        format!("{url}{more}options=-c%20statement_timeout%3D{limit}")
     }
 
     /// Starts a worker that reaches its services another way.

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::{
     page::{blocks, run_commands, run_statement},
-    support::{World, process::finish, programs::program, until},
+    support::{Services, World, process::finish, programs::program, until},
 };
 
 /// What stands around the lines of the page: the connection of a user that may do no more than the page grants, and the id.
@@ -101,9 +101,7 @@ async fn the_page_leads_from_init_to_closed_orders() {
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 
     // The triggers of the table of its own: a new row, a moved deadline, and what changes nothing.
-    let held = async || {
-        world.number("SELECT count(*) FROM scheduled_notices WHERE order_id = '900'").await
-    };
+    let held = async || world.rows_of("scheduled_notices WHERE order_id = '900'").await;
     drop(worker);
     world.sql("INSERT INTO purchase VALUES (900, 10, now() + interval '1 day'), (901, 20, now()), (902, 10, NULL), (903, 10, 'infinity')").await;
     assert_eq!(held().await, 1);
@@ -115,20 +113,15 @@ async fn the_page_leads_from_init_to_closed_orders() {
     assert_eq!(held().await, 2);
     world.sql("UPDATE purchase SET state = 20 WHERE purchase_no = 900").await;
     assert_eq!(held().await, 2);
-    assert_eq!(
-        world
-            .number(
-                "SELECT count(*) FROM scheduled_notices WHERE order_id IN ('901', '902', '903')"
-            )
-            .await,
-        0
-    );
+    let others = "scheduled_notices WHERE order_id IN ('901', '902', '903')";
+    assert_eq!(world.rows_of(others).await, 0);
 }
 
 /// Each state of the reference tables that has a deadline, and each change of one.
 #[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
-    let world = World::of(include_str!("../../../topology.toml")).await;
+    let world = World::bare(Services::main(), include_str!("../../../topology.toml")).await;
+    world.store.init(&world.schema, true).await.unwrap();
     for _ in 0..2 {
         let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
         assert_eq!(run.code, Some(0), "{run}");
@@ -139,12 +132,9 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     world.sql("UPDATE orders SET due_at = now() WHERE id = 'o-1'").await;
     world.sql("UPDATE orders SET category = 'virtual' WHERE id = 'o-2'").await;
     world.sql("INSERT INTO orders (id, due_at) VALUES ('never', 'infinity')").await;
-    let rows = world
-        .rows("SELECT order_id || ' ' || timeout || ' ' || count(*) FROM scheduled_notices GROUP BY order_id, timeout ORDER BY 1")
-        .await;
-    let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let rows = "SELECT order_id || ' ' || timeout || ' ' || count(*) FROM scheduled_notices GROUP BY order_id, timeout ORDER BY 1";
     assert_eq!(
-        rows,
+        world.texts(rows).await,
         ["o-0 unconfirmed 1", "o-0 unpaid 1", "o-0 unshipped 1", "o-1 unpaid 2", "o-2 unpaid 1"]
     );
     let same = "SELECT count(*) FROM scheduled_notices n JOIN orders o ON o.id = n.order_id
@@ -162,6 +152,5 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains("docs/publishing-from-sql.md"), "{run}");
     // Nor does it remove what the triggers call.
-    let removed = "SELECT count(*) FROM schedule_timeouts WHERE removed_at IS NOT NULL";
-    assert_eq!(world.number(removed).await, 0);
+    assert_eq!(world.rows_of("schedule_timeouts WHERE removed_at IS NOT NULL").await, 0);
 }

@@ -1,8 +1,8 @@
 //! What cannot be published: refused where it is written, set aside where it was written all the same.
 
-use overdue::internals::order::OrderId;
+use overdue::internals::{order::OrderId, store::Store};
 
-use crate::support::{World, samples::HALF_HOUR, until};
+use crate::support::{Parked, World, samples::HALF_HOUR, until};
 
 /// Message and hint of a statement that is refused.
 async fn refusal(world: &World, sql: &str) -> String {
@@ -39,20 +39,19 @@ async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
     let client = world.store.client().await.unwrap();
     let both = "INSERT INTO orders (id, due_at) VALUES ('o', schedule('o', 'unpiad', '1 min'))";
     assert!(client.execute(both, &[]).await.is_err());
-    assert_eq!(world.number("SELECT count(*) FROM orders").await, 0);
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_notices").await, 0);
+    assert_eq!((world.rows_of("orders").await, world.rows_of("scheduled_notices").await), (0, 0));
 }
 
 /// Of the worker, or of the `database init`, that was last.
 #[apply(world_test)]
 async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
-    let world = World::new().await;
+    let world = World::of_tables().await;
     let unknown = refusal(&world, "schedule('o', 'unpaid')").await;
     assert!(unknown.contains("no timeout is known yet"), "{unknown}");
     let due = async || {
         let sql = "SELECT concat_ws(' ', schedule('a', 'unpaid') - now(), schedule(4711, 'unpaid') - now(),
                                     schedule(gen_random_uuid(), 'unpaid') - now())";
-        world.rows(sql).await[0].get::<_, String>(0)
+        world.texts(sql).await.remove(0)
     };
     world.store.register_timeouts("orders", &[("unpaid", HALF_HOUR)]).await.unwrap();
     assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
@@ -79,7 +78,7 @@ async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
 #[apply(world_test)]
 async fn the_function_takes_the_ids_that_a_message_can_carry() {
     let world = World::of_tables().await;
-    world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min')").await;
+    world.knows_timeouts().await;
     let client = world.store.client().await.unwrap();
     let sql = "SELECT schedule($1::text, 'unpaid', '40 minutes')";
     // Each character that PostgreSQL's text can hold, up to the end of general punctuation, and some beyond.
@@ -105,10 +104,6 @@ async fn the_function_takes_the_ids_that_a_message_can_carry() {
         assert!(OrderId::parse(&id).is_err());
         assert!(client.query(sql, &[&id]).await.is_err(), "{id}");
     }
-    let keys = "SELECT schedule(7::bigint, 'unpaid', '1 s'), schedule(7, 'unpaid', '1 s'),
-                       schedule('0b7f9d1e-0000-4000-8000-000000000000'::uuid, 'unpaid', '1 s'),
-                       schedule_at(7, 'unpaid', now()), schedule_at(gen_random_uuid(), 'unpaid', now())";
-    assert!(client.query(keys, &[]).await.is_ok());
 }
 
 /// Rows of a table whose constraints somebody has dropped, written past the function.
@@ -133,13 +128,12 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
         .await;
     let _worker = world.worker();
     let mut orders: Vec<String> =
-        wire.take_many(&along, 3).await.iter().map(super::order_of).collect();
+        wire.take_many(&along, 3).await.iter().map(Parked::order).collect();
     orders.sort();
     assert_eq!(orders, ["good-1", "good-2", "good-3"]);
     // No worker has these timeouts.
-    until("three wait", async || world.unpublished().await, |rows| *rows == 3).await;
-    let rows = world.rows("SELECT reason FROM scheduled_notices_refused ORDER BY id").await;
-    let reasons: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    world.until_rows("scheduled_notices", 3).await;
+    let reasons = world.texts("SELECT reason FROM scheduled_notices_refused ORDER BY id").await;
     insta::assert_snapshot!(reasons.join("\n"));
 }
 
@@ -195,4 +189,32 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     refused().await;
     init(&with);
     taken().await;
+}
+
+/// What runs as the owner looks at nothing of the caller's.
+#[apply(world_test)]
+async fn tables_and_functions_of_the_caller_are_not_used() {
+    let world = World::of_tables().await;
+    world.knows_timeouts().await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    world.sql(&format!("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {schema}")).await;
+    let service = Store::new(&url, "pg_temp,public", 1).unwrap();
+    let client = service.client().await.unwrap();
+    client
+        .batch_execute(
+            "CREATE TEMP TABLE scheduled_notices (order_id text, timeout text, due_at timestamptz);
+             CREATE TEMP TABLE schedule_timeouts (name text);
+             INSERT INTO schedule_timeouts VALUES ('mine');
+             CREATE FUNCTION pg_temp.octet_length(text) RETURNS int LANGUAGE sql RETURN 0;
+             CREATE FUNCTION pg_temp.now() RETURNS timestamptz LANGUAGE sql RETURN timestamptz '2001-01-01';
+             CREATE FUNCTION pg_temp.schedule_at(text, text, timestamptz) RETURNS timestamptz LANGUAGE sql RETURN timestamptz '2001-01-01'",
+        )
+        .await
+        .unwrap();
+    let late = format!("SELECT {schema}.schedule('o', 'unpaid', '40 minutes') > clock_timestamp()");
+    assert!(client.query_one(&late, &[]).await.unwrap().get::<_, bool>(0));
+    let mine = client.query(&format!("SELECT {schema}.schedule('o', 'mine', '1 s')"), &[]).await;
+    assert!(mine.unwrap_err().as_db_error().unwrap().message().contains("no timeout `mine`"));
+    assert_eq!(world.rows_of("scheduled_notices").await, 1);
 }
