@@ -220,9 +220,9 @@ async fn refused_events_that_cannot_be_set_aside_hold_up_only_their_orders() {
 
     world.sql("DROP TRIGGER stay ON outbox").await;
     holder.batch_execute("ROLLBACK").await.unwrap();
-    let mut taken = BTreeMap::new();
+    let mut copied = BTreeMap::new();
     let look = async || {
-        self::copies(&wire, full, &mut taken).await;
+        self::copies(&wire, full, &mut copied).await;
         came().await.1
     };
     let archived = |log: &Vec<(String, String)>| {
@@ -230,7 +230,7 @@ async fn refused_events_that_cannot_be_set_aside_hold_up_only_their_orders() {
     };
     let log = until("what follows", look, archived).await;
     for order in STUCK {
-        assert!(taken.contains_key(&("order.closed".to_owned(), order.to_owned())), "{taken:?}");
+        assert!(copied.contains_key(&("order.closed".to_owned(), order.to_owned())), "{copied:?}");
         let place = |name: &str| log.iter().position(|it| it.0 == name && it.1 == order);
         assert!(place("order.shipped") < place("order.archived"), "{order}: {log:?}");
     }

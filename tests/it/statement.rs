@@ -171,10 +171,10 @@ async fn what_closes_orders_waits_for_no_connection_that_others_keep() {
 /// with each: 2,000 orders of which one was paid took five times as long, and a claim of 2,000 events a hundred times.
 #[apply(world_test)]
 async fn no_statement_compares_each_with_each() {
+    const CLOSES: &str = "('{}', 'message', NULL)";
     let world = World::of_tables().await;
     world.sql("VACUUM ANALYZE orders, order_items, stock, closures, outbox, outbox_refused").await;
     let client = world.store.client().await.unwrap();
-    const CLOSES: &str = "('{}', 'message', NULL)";
     let statements = [
         (include_str!("../../sql/close.sql"), CLOSES),
         (include_str!("../../sql/close_contended.sql"), CLOSES),

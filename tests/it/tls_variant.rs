@@ -96,12 +96,12 @@ async fn orders_are_published_and_closed_and_doctor_finds_all_verified() {
         assert_eq!(published.code, Some(0), "{published}");
     }
     world.until_closed(3).await;
-    let closed = "SELECT count(*) FROM closures WHERE encrypted";
-    assert_eq!(world.number(closed).await, 3);
+    let encrypted = "SELECT count(*) FROM closures WHERE encrypted";
+    assert_eq!(world.number(encrypted).await, 3);
     let connections = async || broker_connections(&world).await;
     // One that consumes, one that shows whether the broker is there, and one for each thing that it has published.
-    let [_, plain] = until("the connections", connections, |seen| seen[0] + seen[1] >= 2).await;
-    assert_eq!(plain, 0);
+    let [_, unencrypted] = until("the connections", connections, |seen| seen[0] + seen[1] >= 2).await;
+    assert_eq!(unencrypted, 0);
 }
 
 /// Each of the three: another CA, and at the listener that wants one no client certificate or a stranger's; and a scheme and a port that

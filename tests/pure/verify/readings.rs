@@ -326,13 +326,13 @@ fn a_queue_without_a_leader_or_without_numbers() {
     ]);
     table.found("no leader", &no_leader(&topology, &observed, &without));
     table.found("leaders not known", &[leaders_not_known("500 Internal Server Error")]);
-    let mut stats: BTreeMap<String, QueueStats> =
+    let mut read: BTreeMap<String, QueueStats> =
         observed.objects.queues.keys().flat_map(|queue| numbers(queue, &json!({}))).collect();
-    assert_eq!(unknown(&topology, &observed, &stats), [""; 0]);
+    assert_eq!(unknown(&topology, &observed, &read), [""; 0]);
     assert_eq!(not_known(&[]), None);
-    stats.insert(LEVEL.to_owned(), QueueStats { name: LEVEL.to_owned(), ..QueueStats::default() });
-    stats.remove("orders.unpaid");
-    let queues = unknown(&topology, &observed, &stats);
+    read.insert(LEVEL.to_owned(), QueueStats { name: LEVEL.to_owned(), ..QueueStats::default() });
+    read.remove("orders.unpaid");
+    let queues = unknown(&topology, &observed, &read);
     table.found("no numbers", &not_known(&queues).into_iter().collect::<Vec<_>>());
     insta::assert_snapshot!(table);
 }
