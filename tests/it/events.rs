@@ -2,15 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use lapin::types::AMQPValue;
-use overdue::internals::{
-    config::{EventsSettings, WorkerSettings},
-    timing::Timing,
-};
+use overdue::internals::config::{EventsSettings, WorkerSettings};
 
 use crate::support::{
     Parked, Wire, World, text, until,
@@ -26,7 +22,7 @@ pub(super) async fn write(world: &World, events: &[(&str, &str)]) {
 }
 
 /// `(event, order)` of a message.
-fn read(message: &Parked) -> (String, String) {
+pub(super) fn read(message: &Parked) -> (String, String) {
     (message.key.clone(), message.order())
 }
 
@@ -43,7 +39,7 @@ pub(super) async fn copies(
 }
 
 /// A subscriber that takes one event and refuses the next until it is taken.
-async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
+pub(super) async fn subscriber_with_one_place(wire: &Wire, pattern: &str) -> &'static str {
     let arguments =
         [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("full", &arguments).await;
@@ -58,7 +54,7 @@ async fn full_subscriber(wire: &Wire, pattern: &str) -> &'static str {
     full
 }
 
-async fn refused(world: &World) -> i64 {
+pub(super) async fn refused(world: &World) -> i64 {
     world.rows_of("outbox_refused").await
 }
 
@@ -175,85 +171,6 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
     assert!(events.iter().all(|event| event.order() == "x"), "{events:?}");
     assert_eq!(wire.take_many(full, 1).await[0].order(), "x");
     world.until_rows("outbox_refused", 0).await;
-}
-
-/// Their rows cannot be moved out of the outbox: a trigger raises an error or never ends, or another session has locked them.
-#[apply(world_test)]
-async fn refused_events_that_cannot_be_set_aside_hold_up_only_their_orders() {
-    const STUCK: [&str; 3] = ["raises", "never ends", "locked"];
-    let world = World::new().await;
-    let wire = world.wire().await;
-    let full = full_subscriber(&wire, "order.closed").await;
-    let other = wire.listen("orders.events", "#").await;
-    // data: it never ends
-    let stay = "CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN IF OLD.order_id = 'raises' THEN RAISE 'never'; END IF; PERFORM pg_sleep(3600); RETURN NULL; END $$;
-                CREATE TRIGGER stay BEFORE DELETE ON outbox FOR EACH ROW
-                WHEN (OLD.event = 'order.closed' AND OLD.order_id IN ('raises', 'never ends')) EXECUTE FUNCTION stay()";
-    world.sql(stay).await;
-    write(&world, &[("order.closed", "o-1")]).await;
-    write(&world, &STUCK.map(|order| ("order.closed", order))).await;
-    write(&world, &STUCK.map(|order| ("order.shipped", order))).await;
-    let holder = world.store.client().await.unwrap();
-    let lock = "BEGIN; SELECT FROM outbox WHERE order_id = 'locked' FOR UPDATE";
-    holder.batch_execute(lock).await.unwrap();
-    let timing = Timing { look_at_everything: Duration::from_secs(1), ..Timing::often() };
-    let address = world.address().with_timing(Arc::new(timing));
-    let _worker =
-        world.worker_at(address, &world.database_with_statement_timeout("1s"), settings());
-    let (mut log, mut copies) = (Vec::new(), 0);
-    let mut came = async || {
-        for event in wire.take_all(&other).await.iter().map(read) {
-            copies += usize::from(event.1 == "o-1");
-            log.push(event);
-        }
-        (copies, log.clone())
-    };
-    // Each try of the oldest is one of what is behind it, too.
-    until("tried three times", &mut came, |(tried, _)| *tried >= 3).await;
-    world.until_rows("outbox_refused WHERE order_id = 'o-1'", 1).await;
-    write(&world, &STUCK.map(|order| ("order.archived", order))).await;
-    write(&world, &[("order.paid", "x")]).await;
-    let paid = ("order.paid".to_owned(), "x".to_owned());
-    let (_, log) = until("what is beside it", &mut came, |(_, log)| log.contains(&paid)).await;
-    assert!(log.iter().all(|(event, _)| event == "order.closed" || *event == paid.0), "{log:?}");
-
-    world.sql("DROP TRIGGER stay ON outbox").await;
-    holder.batch_execute("ROLLBACK").await.unwrap();
-    let mut copied = BTreeMap::new();
-    let look = async || {
-        self::copies(&wire, full, &mut copied).await;
-        came().await.1
-    };
-    let archived = |log: &Vec<(String, String)>| {
-        log.iter().filter(|(event, _)| event == "order.archived").count() >= 3
-    };
-    let log = until("what follows", look, archived).await;
-    for order in STUCK {
-        assert!(copied.contains_key(&("order.closed".to_owned(), order.to_owned())), "{copied:?}");
-        let place = |name: &str| log.iter().position(|it| it.0 == name && it.1 == order);
-        assert!(place("order.shipped") < place("order.archived"), "{order}: {log:?}");
-    }
-}
-
-/// As many as a page holds, and more: then nothing behind them would be read.
-#[apply(world_test)]
-async fn a_page_of_refused_events_that_cannot_be_set_aside_holds_up_nothing_behind_it() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    full_subscriber(&wire, "order.closed").await;
-    let other = wire.listen("orders.events", "order.paid").await;
-    world
-        .sql(
-            "CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'never'; END $$;
-             CREATE TRIGGER stay BEFORE DELETE ON outbox FOR EACH ROW
-             WHEN (OLD.event = 'order.closed') EXECUTE FUNCTION stay();
-             INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'stuck-' || n FROM generate_series(1, 2100) n;
-             INSERT INTO outbox (event, order_id) VALUES ('order.paid', 'x')",
-        )
-        .await;
-    let _worker = world.worker();
-    assert_eq!(wire.take_many(&other, 1).await[0].order(), "x");
 }
 
 /// A session knows nothing of the rows that the last one skipped, and reads them first.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::future::join_all;
 use overdue::internals::timing::Timing;
 
-use crate::support::{Wire, World, pages::metrics, until, worker::settings};
+use crate::support::{Wire, World, until, worker::settings};
 
 const TABLES: [&str; 2] = ["outbox", "scheduled_notices"];
 
@@ -140,52 +140,6 @@ async fn sessions_that_end_lose_no_row_and_keep_the_order_of_each_orders_events(
     }
     assert_eq!(events, 3_000);
     assert_eq!(publishing.copies().await[1].len(), 300);
-}
-
-/// Two of each table cannot be deleted, one is locked. They do not count as waiting: they are published.
-#[apply(world_test)]
-async fn rows_that_stay_are_not_published_again_and_again_and_hold_up_no_others() {
-    /// More than a page.
-    const ROWS: usize = 2_500;
-    let mut world = World::new().await;
-    let undeleted_again = Duration::from_millis(300);
-    world.services.timing = Timing { undeleted_again, ..Timing::often() }.into();
-    let publishing = Publishing::of(world).await;
-    let world = &publishing.world;
-    let stay = "CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN IF OLD.order_id = 'o-9' THEN RETURN NULL; END IF; RAISE 'never'; END $$";
-    world.sql(stay).await;
-    for table in TABLES {
-        world
-            .sql(&format!(
-                "CREATE TRIGGER stay BEFORE DELETE ON {table} FOR EACH ROW
-                 WHEN (OLD.order_id IN ('o-7', 'o-9')) EXECUTE FUNCTION stay()"
-            ))
-            .await;
-    }
-    world.sql(&rows("o-", ROWS)).await;
-    let holder = world.store.client().await.unwrap();
-    let lock = TABLES
-        .map(|table| format!("SELECT FROM {table} WHERE order_id = 'o-20' FOR UPDATE"))
-        .join(";");
-    holder.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
-    let (_worker, address) = world.listening(|_| {}).await;
-    publishing.until_left(3).await;
-    world.sql(&rows("later-", 5)).await;
-    publishing.until_left(3).await;
-    holder.batch_execute("ROLLBACK").await.unwrap();
-    publishing.until_left(2).await;
-    let waiting = async || {
-        let seen = metrics(address).await;
-        let series = ["overdue_outbox_events", "overdue_outbox_oldest_seconds"];
-        series.map(|series| seen.get(series).copied())
-    };
-    until("nothing waits", waiting, |seen| *seen == [Some(0.0), Some(0.0)]).await;
-    for copies in publishing.copies().await {
-        assert_eq!(copies.len(), ROWS + 5);
-        // What the broker was slow to confirm may have come twice.
-        assert!(copies.values().all(|copies| *copies <= 3), "{copies:?}");
-    }
 }
 
 /// As after a failover, which gives ids out again: the new session knows nothing of published rows, and the message ids differ.

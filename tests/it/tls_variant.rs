@@ -100,7 +100,8 @@ async fn orders_are_published_and_closed_and_doctor_finds_all_verified() {
     assert_eq!(world.number(encrypted).await, 3);
     let connections = async || broker_connections(&world).await;
     // One that consumes, one that shows whether the broker is there, and one for each thing that it has published.
-    let [_, unencrypted] = until("the connections", connections, |seen| seen[0] + seen[1] >= 2).await;
+    let [_, unencrypted] =
+        until("the connections", connections, |seen| seen[0] + seen[1] >= 2).await;
     assert_eq!(unencrypted, 0);
 }
 
