@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::support::{Folder, Run, World};
+use crate::support::{Folder, Run, World, process::finish};
 
 /// What each run printed, below what was typed; no run shows the password `s3cret`.
 #[derive(Default)]
@@ -17,7 +17,13 @@ impl Runs {
         environment: &[(&str, &str)],
     ) -> Run {
         let folder = Folder::with(files);
-        let run = folder.run(arguments, environment);
+        let mut command = folder.command(arguments);
+        command.envs(environment.iter().copied());
+        if arguments == ["run"] {
+            // Without the line with the time that a worker begins with.
+            command.env("OVERDUE_LOG__FILTER", "warn");
+        }
+        let run = finish(command, None);
         let path = folder.path("").display().to_string();
         let shown = run.to_string().replace(&path, "<folder>/");
         self.add(arguments, environment, &shown);
