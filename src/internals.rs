@@ -186,11 +186,7 @@ pub mod topology {
     }
     pub mod level_routes {
         pub use crate::topology::level_routes::LevelRoutes;
-        use crate::topology::{Topology, level::Level, route::Route};
-
-        pub fn without(topology: &Topology, levels: &[&Level]) -> LevelRoutes {
-            LevelRoutes::without(topology, levels)
-        }
+        use crate::topology::route::Route;
 
         pub fn lose(routes: &mut LevelRoutes, route: &Route) {
             routes.lose(route);

@@ -1,15 +1,15 @@
 //! `overdue demo`: orders that are paid, orders that are not, and a worker that closes only those.
 
-use std::{fs::File, io::IsTerminal, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, time::interval};
 
 use super::{
     exit::{self, Failure},
     output::{Output, print, report},
+    progress::LINE_EVERY,
     run::{Declaring, prepare},
     setup::{self, Services},
 };
@@ -42,10 +42,6 @@ const RATE: u32 = 1_000;
 const REAL_RATE: u32 = 300;
 /// How many times faster than real orders are played by default: 30 minutes are 3 s.
 const REAL_SPEED: u32 = 600;
-/// How often the bar moves.
-const BAR_EVERY: Duration = Duration::from_millis(100);
-/// How often a line is written if there is no bar.
-const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Play orders, payments and deadlines against a real worker, and check every invariant
 #[derive(Debug, Args)]
@@ -319,34 +315,14 @@ fn verdict(report: &DemoReport) -> Result<(), Failure> {
     }
 }
 
-/// Shows the progress on standard error until it is dropped: a bar on a terminal, otherwise a line now and then.
+/// Reports the progress on standard error every five seconds until it is dropped.
 async fn show(progress: &watch::Sender<Progress>, orders: usize) {
-    let on_terminal = std::io::stderr().is_terminal();
-    let bar = Cleared(ProgressBar::new(u64::try_from(orders).unwrap_or(u64::MAX)));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} · {msg} · {elapsed}") {
-        bar.0.set_style(style);
-    }
-    let mut ticks = interval(if on_terminal { BAR_EVERY } else { LINE_EVERY });
-    // The first one comes at once.
-    ticks.tick().await;
+    let mut ticks = interval(LINE_EVERY);
+    let began = ticks.tick().await;
     loop {
-        ticks.tick().await;
+        let now = ticks.tick().await;
         let Progress { phase, created, unpaid } = *progress.borrow();
-        let text = format!("{phase}: created {created}, unpaid {unpaid}");
-        if on_terminal {
-            bar.0.set_message(text);
-            bar.0.set_position(created.saturating_sub(unpaid));
-        } else {
-            report(format!("{} s: {text} of {orders}", bar.0.elapsed().as_secs()));
-        }
-    }
-}
-
-/// Leaves no half a bar on the screen, however the run ends.
-struct Cleared(ProgressBar);
-
-impl Drop for Cleared {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+        let seconds = (now - began).as_secs();
+        report(format!("{seconds} s: {phase}: created {created}, unpaid {unpaid} of {orders}"));
     }
 }

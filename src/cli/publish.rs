@@ -17,7 +17,7 @@ use super::{
 use crate::{
     administration::{Management, ManagementError, apply::has_exchange_types},
     config::Settings,
-    messaging::{Link, Publisher, passive},
+    messaging::Publisher,
     order::OrderId,
     text::counted,
     topology::{
@@ -290,24 +290,17 @@ fn check(route: &Route, routes: &LevelRoutes) -> Result<(), Failure> {
 /// Which levels the broker routes to, and which timeouts have a queue: a message for what it does not have is confirmed and
 /// parked by an alternate exchange, and AMQP does not say so.
 ///
-/// Looks at the bindings, and where the user may not read them asks for the queues. What can be found out neither way
-/// is published: the broker answers for it.
+/// A user that may not read the bindings publishes without this check.
 pub(super) async fn level_routes(
     settings: &Settings,
     topology: &Topology,
 ) -> Result<LevelRoutes, Failure> {
     let management = setup::management(settings)?;
-    if let Ok(routes) = management.level_routes(topology).await {
-        if routes.absent().next().is_some() {
-            can_be_there(&management, topology).await?;
-        }
-        return Ok(routes);
+    let routes = management.level_routes(topology).await.unwrap_or_default();
+    if routes.absent().next().is_some() {
+        can_be_there(&management, topology).await?;
     }
-    let link = Link::open(management.address(), "overdue publish: routes").await?;
-    let routes = passive::probed_level_routes(&link, topology).await;
-    link.close().await;
-    // To whom the broker does not say it: the alternate exchange parks what no level takes.
-    Ok(routes.unwrap_or_default())
+    Ok(routes)
 }
 
 /// An exchange that is not there may be one that this broker cannot have: `overdue apply` would not help.

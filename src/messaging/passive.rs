@@ -15,10 +15,7 @@ use lapin::{
 use tokio::time::timeout;
 
 use super::{Link, connect::answered, consume::ConsumeError};
-use crate::{
-    plan::generation::name_of,
-    topology::{Topology, level_routes::LevelRoutes},
-};
+use crate::plan::generation::name_of;
 
 /// Whether `queue` exists.
 ///
@@ -127,17 +124,10 @@ const ATTEMPTS: usize = 8;
 const SILENT_FOR: Duration = Duration::from_millis(250);
 /// For the leader of a queue; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
 const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Generations asked for: the older ones of a queue that was often changed are gone.
-const FAR: u32 = 99;
 
-/// Whether one of these exists; no question after the first that does.
-pub(crate) async fn any_generation_exists(link: &Link, base: &str) -> Result<bool, ConsumeError> {
-    for name in (1..=FAR).map(|number| name_of(base, number)) {
-        if queue_exists(link, &name).await? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Whether `queue` or its next generation exists: without the management API a worker consumes these two.
+pub(crate) async fn queue_or_next_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
+    Ok(queue_exists(link, queue).await? || queue_exists(link, &name_of(queue, 2)).await?)
 }
 
 /// Whether `exchange` exists.
@@ -172,19 +162,4 @@ fn is_not_found(error: &lapin::Error) -> bool {
 
 fn failed(name: &str, source: lapin::Error) -> ConsumeError {
     ConsumeError::failed(name, "ask whether it exists", source)
-}
-
-/// Which levels the broker routes to, without the management API: a level is there if a queue of it exists, in any
-/// generation. Whether that queue is bound cannot be asked; one that was taken out of use and drains is taken for a level.
-///
-/// `None` if the broker does not say: from 4.3.1 a user needs a right on the queues. Each level that is not there is
-/// some lines in its log.
-pub(crate) async fn probed_level_routes(link: &Link, topology: &Topology) -> Option<LevelRoutes> {
-    let mut missing = Vec::new();
-    for (level, queue) in topology.delay_queues() {
-        if !any_generation_exists(link, &queue).await.ok()? {
-            missing.push(level);
-        }
-    }
-    Some(LevelRoutes::without(topology, &missing))
 }

@@ -52,16 +52,6 @@ impl LevelRoutes {
         }
     }
 
-    /// Without the routes through `levels`.
-    pub(crate) fn without(topology: &Topology, levels: &[&Level]) -> Self {
-        let keys = |level: &&Level| {
-            let level = (*level).clone();
-            let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout());
-            rules.map(move |timeout| Topology::routing_key(&level, &timeout))
-        };
-        Self { missing: levels.iter().flat_map(keys).collect(), ..Self::default() }
-    }
-
     /// The broker has returned a message that took `route`.
     pub(crate) fn lose(&mut self, route: &Route) {
         self.missing.insert(route.routing_key.clone());

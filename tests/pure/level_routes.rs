@@ -6,7 +6,7 @@ use overdue::internals::{
     objects::{Binding, Objects},
     topology::{
         Topology,
-        level_routes::{LevelRoutes, lose, without},
+        level_routes::{LevelRoutes, lose},
         route::Delay,
     },
 };
@@ -168,16 +168,6 @@ fn due_to(objects: &mut Objects, exchange: &str, queues: &[&str]) {
     let bound =
         queues.iter().map(|queue| Binding { destination: (*queue).to_owned(), ..due.clone() });
     objects.bindings.extend(bound);
-}
-
-/// What a broker without management knows of its queues: those that are gone.
-#[test]
-fn levels_that_are_known_to_be_gone_are_missing() {
-    let topology = Topology::parse(&format!("{WITHOUT_FINDINGS}{COMPAT}")).unwrap();
-    let gone = ["5s", "30m"].map(|level| topology.level(level).unwrap());
-    let routes = without(&topology, &gone);
-    let missing: Vec<&str> = routes.missing().collect();
-    assert_eq!(missing, ["30m.compat", "30m.unpaid", "5s.compat", "5s.unpaid"]);
 }
 
 #[test]

@@ -99,7 +99,6 @@ impl Replay {
             let mut progress = Progress::new("messages looked at", None);
             let (totals, which, seen) =
                 lots.preview(&filter, |number| progress.add(number)).await?;
-            drop(progress);
             lock.release().await;
             if totals.leaving() == 0 {
                 self.answer(&lots, &totals)?;
@@ -121,7 +120,6 @@ impl Replay {
         let mut progress = Progress::new("messages done", expected);
         let (totals, ended) =
             lots.replay(&filter, self.rate, Via::Cli, &stop, |number| progress.add(number)).await;
-        drop(progress);
         // A failure before the first message has no answer.
         if ended.is_ok() || totals.total() > 0 {
             self.answer(&lots, &totals)?;
@@ -170,7 +168,6 @@ impl DropMessages {
         let because = &self.because;
         let (dropped, ended) =
             lots.drop_messages(&filter, because, Via::Cli, &stop, |n| progress.add(n)).await;
-        drop(progress);
         if ended.is_ok() || dropped > 0 {
             self.answer(&lots, dropped)?;
         }

@@ -79,7 +79,6 @@ impl<'a> Notices<'a> {
             Ok(())
         };
         let ended = ended.await;
-        drop(progress);
         if let Some(example) = example {
             let count = counted(self.refused, "order");
             report(format!(

@@ -148,7 +148,7 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
         };
         for name in names {
             let (kind, is_there) = match right {
-                Right::Read => ("queue", passive::any_generation_exists(&link, &name).await?),
+                Right::Read => ("queue", passive::queue_or_next_exists(&link, &name).await?),
                 Right::Write => ("exchange", passive::exchange_exists(&link, &name).await?),
                 Right::Configure => continue,
             };
