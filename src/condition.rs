@@ -50,11 +50,13 @@ pub enum Condition {
     Sweep,
     /// The broker differs from the topology file.
     Drift,
+    /// The database's clock has leapt forward.
+    Clock,
 }
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NotReady,
         Self::Late,
         Self::Parked,
@@ -62,6 +64,7 @@ impl Condition {
         Self::Scheduled,
         Self::Sweep,
         Self::Drift,
+        Self::Clock,
     ];
 
     /// As settings and messages have it.
@@ -74,6 +77,7 @@ impl Condition {
             Self::Scheduled => "scheduled",
             Self::Sweep => "sweep",
             Self::Drift => "drift",
+            Self::Clock => "clock",
         }
     }
 
@@ -87,6 +91,7 @@ impl Condition {
             Self::Scheduled => "OverdueScheduledOld",
             Self::Sweep => "OverdueSweepFinds",
             Self::Drift => "OverdueDrift",
+            Self::Clock => "OverdueDatabaseClockLeapt",
         };
         format!("docs/runbooks.md#{}", alert.to_lowercase())
     }
@@ -116,6 +121,7 @@ impl Condition {
             Self::Drift => {
                 "the broker differs from the topology file, which is compared every 5m".to_owned()
             }
+            Self::Clock => "the database's clock has leapt forward by more than 30s".to_owned(),
         }
     }
 }
@@ -236,6 +242,8 @@ pub struct Facts {
     pub swept: (u64, u64),
     /// Errors and warnings of the last comparison with the topology file; `None` before the first.
     pub drift: Option<u64>,
+    /// How far the database's clock has leapt forward in the last hour.
+    pub clock_leap: Duration,
 }
 
 /// What facts come to.
@@ -313,6 +321,10 @@ impl Facts {
                 Some(format!(
                     "the broker differs from the topology file: {findings} of `overdue verify`"
                 ))
+            })),
+            Condition::Clock => known((!self.clock_leap.is_zero()).then(|| {
+                let leap = about(self.clock_leap);
+                format!("the database's clock has leapt forward by {leap}: sweep and bursts wait for an hour")
             })),
         }
     }

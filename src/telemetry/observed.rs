@@ -200,6 +200,7 @@ pub(crate) fn facts(
         ),
         swept: (swept - SWEPT.swap(swept, Ordering::Relaxed), swept),
         drift: sum(METRICS.drift.values_of(|labels| labels[0] != "note")),
+        clock_leap: seconds(METRICS.clock_leap.values_of(all)),
     }
 }
 
@@ -244,6 +245,7 @@ mod tests {
         outbox(&waiting, 0.0);
         scheduled(Some((4, s(8), 1)));
         drift(&[("error", 1), ("warning", 2), ("note", 50)], 0.0);
+        clock_leap(s(600));
         let unpublished = |waiting, oldest, refused| Some(Unpublished { waiting, oldest, refused });
         let not_ready = vec![("broker", "x".to_owned())];
         let first = facts(not_ready.clone(), s(60), Why::default());
@@ -258,6 +260,7 @@ mod tests {
             scheduled: unpublished(4, s(8), 1),
             swept: (3, 3),
             drift: Some(3),
+            clock_leap: s(600),
         };
         assert_eq!(first, all);
         overdue("mine", None);

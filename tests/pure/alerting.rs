@@ -218,6 +218,7 @@ fn every_condition_has_its_limit_and_its_words() {
         scheduled(unpublished(0, Duration::ZERO, 1)),
         Facts { swept: (20, 27), ..right() },
         Facts { drift: Some(1), ..right() },
+        Facts { clock_leap: 10 * minute, ..right() },
     ];
     let texts = above.map(|facts| {
         let message = World::new().due(0, &facts).unwrap_or_else(|| panic!("{facts:?}"));
@@ -232,6 +233,7 @@ fn every_condition_has_its_limit_and_its_words() {
     scheduled: 1 scheduled notice cannot be published
     sweep: the sweep closed 27 orders before a message came, since the worker started
     drift: the broker differs from the topology file: 1 finding of `overdue verify`
+    clock: the database's clock has leapt forward by 10m: sweep and bursts wait for an hour
     ");
 }
 
