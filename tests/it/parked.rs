@@ -12,7 +12,7 @@ use lapin::{
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::support::{Run, World, ids, text, until, wait::awaited};
+use crate::support::{Run, World, ids, text, until, wait::awaited, world::TOPOLOGY};
 
 pub(super) const LOT: &str = "orders.parked";
 pub(super) const UNKNOWN: &str = "the database does not know this order; given up after 3 retries";
@@ -39,7 +39,7 @@ async fn park(world: &World, body: &[u8], headers: FieldTable) {
 
 /// What lies there in all its ways: overdue, not due, final, unknown, unreadable, of no timeout.
 pub(super) async fn furnished() -> World {
-    let world = World::new().await;
+    let world = World::of(TOPOLOGY).await;
     world.orders("late", 2, -90_000_000).await;
     world.orders("early", 1, 2_400_000 + 30_000).await;
     world.orders("paid", 1, 1_000_000).await;
@@ -69,6 +69,14 @@ pub(super) async fn ready(world: &World) -> u32 {
 pub(super) async fn all_back(world: &World, count: u32) {
     let wire = world.wire().await;
     until("all are back", async || wire.ready(LOT).await, |n| *n == count).await;
+}
+
+/// Runs `overdue` to its end, which is to have this exit code.
+#[track_caller]
+pub(super) fn ends(world: &World, code: i32, arguments: &[&str]) -> Run {
+    let run = world.overdue(arguments);
+    assert_eq!(run.code, Some(code), "{arguments:?} {run}");
+    run
 }
 
 pub(super) fn shown(world: &World, run: &Run) -> String {
@@ -121,10 +129,11 @@ fn regex_like(text: &str, marker: &str) -> String {
     rest.split_whitespace().next().unwrap().to_owned()
 }
 
-/// A quorum queue drops what was delivered more than 20 times, unless it has no delivery limit.
+/// A quorum queue drops what was delivered more than 20 times, unless it has no delivery limit. An exit code of 0 means that all of
+/// them were read.
 #[apply(world_test)]
 async fn messages_that_are_read_again_and_again_stay() {
-    let world = World::new().await;
+    let world = World::of(TOPOLOGY).await;
     let bodies = ids("o", 2_500);
     world.wire().await.publish_all("orders.park", "30m.unpaid", &bodies).await;
     for _ in 0..25 {
@@ -132,20 +141,9 @@ async fn messages_that_are_read_again_and_again_stay() {
         assert!(run.stdout.contains("2500 messages in orders.parked, 1 shown"), "{run}");
         all_back(&world, 2_500).await;
     }
-    let taken = world.wire().await.take_all(LOT).await;
-    let found: BTreeSet<String> = taken.iter().map(crate::support::Parked::text).collect();
-    assert_eq!((taken.len(), found), (bodies.len(), bodies.into_iter().collect()));
-}
-
-/// An exit code of 0 means that all of them were read.
-#[apply(world_test)]
-async fn a_list_that_is_stopped_does_not_pass_for_a_whole_one() {
-    const MESSAGES: u32 = 2_500;
-    let world = World::new().await;
-    world.wire().await.publish_all("orders.park", "30m.unpaid", &ids("o", 2_500)).await;
-    // The pipe is full long before the last one: the list waits for its reader.
+    // A list that is stopped does not pass for a whole one: the pipe is full long before the last one: the list waits for its reader.
     let stopped = async || {
-        all_back(&world, MESSAGES).await;
+        all_back(&world, 2_500).await;
         let (reader, writer) = std::io::pipe().unwrap();
         let mut command = world.command(&["parked", "list", "-o", "json", "--limit", "0"]);
         command.stdout(writer);
@@ -166,64 +164,58 @@ async fn a_list_that_is_stopped_does_not_pass_for_a_whole_one() {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let read = json["read"].as_u64().unwrap();
         if code == Some(0) {
-            assert_eq!(read, u64::from(MESSAGES), "{log}");
+            assert_eq!(read, 2_500, "{log}");
         } else {
             assert!(log.contains(&format!("stopped: {read} of about ")), "{log}");
         }
         code
     };
     until("it is stopped before its end", stopped, |code| *code == Some(1)).await;
-    all_back(&world, MESSAGES).await;
+    all_back(&world, 2_500).await;
+    let taken = world.wire().await.take_all(LOT).await;
+    let found: BTreeSet<String> = taken.iter().map(crate::support::Parked::text).collect();
+    assert_eq!((taken.len(), found), (bodies.len(), bodies.into_iter().collect()));
 }
 
+/// Without the database a list leaves out the orders' states. The rights that docs/parked.md names are enough for everything, and one
+/// less is not.
 #[apply(world_test)]
-async fn a_parking_lot_with_a_delivery_limit_is_not_read() {
+async fn the_rights_of_somebody_on_call_and_what_is_not_read_at_all() {
     let world = furnished().await;
-    let policy = json!({ "delivery-limit": 5 });
-    world.policy("policies", "limit", "^orders.parked$", policy).await;
-    world.until_policy(LOT, "limit").await;
-    for command in [&["list"][..], &["replay", "--yes"]] {
-        let run = world.overdue(&[&["parked"], command].concat());
-        assert_eq!(run.code, Some(78), "{run}");
-        assert!(run.stderr.contains("orders.parked has a delivery limit"), "{run}");
-    }
-    assert_eq!(ready(&world).await, 7);
-}
-
-/// Looked at while the database is gone: the list is there, without the orders' states.
-#[apply(world_test)]
-async fn a_list_needs_no_database_and_a_replay_does() {
-    let world = furnished().await;
-    let nobody = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
-    let run = world.overdue_with(&["parked", "list"], &nobody);
+    let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
+    let run = world.overdue_with(&["parked", "list"], &gone);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.stderr.contains("warning: the orders are not looked up"), "{run}");
     assert!(run.stdout.contains("not asked") && run.stdout.contains("7 messages"), "{run}");
     all_back(&world, 7).await;
-    let run = world.overdue_with(&["parked", "replay", "--yes"], &nobody);
+    let run = world.overdue_with(&["parked", "replay", "--yes"], &gone);
     assert_eq!(run.code, Some(69), "{run}");
     all_back(&world, 7).await;
-}
 
-/// The rights that docs/parked.md names are enough for everything, and one less is not.
-#[apply(world_test)]
-async fn the_rights_of_somebody_on_call() {
-    let world = furnished().await;
+    let policy = json!({ "delivery-limit": 5 });
+    world.policy("policies", "limit", "^orders.parked$", policy).await;
+    world.until_policy(LOT, "limit").await;
+    for command in [&["list"][..], &["replay", "--yes"]] {
+        let run = ends(&world, 78, &[&["parked"], command].concat());
+        assert!(run.stderr.contains("orders.parked has a delivery limit"), "{run}");
+    }
+    assert_eq!(ready(&world).await, 7);
+    world.delete("policies", "limit").await;
+
     let rights = [r"^orders\.parked\.lock$", r"^orders\.(in|dlx)$", r"^orders\.parked(\.[0-9]+)?$"];
     let user = format!("{}-on-call", world.vhost);
     world.user_named(&user, "management").await;
     world.permit(&user, rights).await;
-    let run = world.overdue_as(&["parked", "list"], &user);
-    assert_eq!(run.code, Some(0), "{run}");
+    let list = async || world.overdue_as(&["parked", "list"], &user);
+    until("the policy is gone", list, |run| run.code == Some(0)).await;
     all_back(&world, 7).await;
     for (lacking, command) in [
-        (["^$", rights[1], rights[2]], "replay"),
-        ([rights[0], "^$", rights[2]], "replay"),
-        ([rights[0], rights[1], "^$"], "list"),
+        (["^$", rights[1], rights[2]], &["parked", "replay", "--yes"][..]),
+        ([rights[0], "^$", rights[2]], &["parked", "replay", "--yes"]),
+        ([rights[0], rights[1], "^$"], &["parked", "list"]),
     ] {
         world.permit(&user, lacking).await;
-        let yes = if command == "replay" { &["--yes"][..] } else { &[] };
-        let run = world.overdue_as(&[&["parked", command], yes].concat(), &user);
+        let run = world.overdue_as(command, &user);
         assert_eq!(run.code, Some(77), "{lacking:?}: {run}");
         // Final orders are settled first; nothing else is taken out.
         let wire = world.wire().await;
@@ -238,7 +230,11 @@ async fn the_rights_of_somebody_on_call() {
 /// Each way in that the broker takes by itself: none of these messages has a reason of ours.
 #[apply(world_test)]
 async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
-    let world = World::new().await;
+    fn entry(message: &serde_json::Value) -> (&str, &str, &str, bool) {
+        let text = |name: &str| message[name].as_str().unwrap_or("-");
+        (text("order"), text("timeout"), text("reason"), message["parked_at"].is_string())
+    }
+    let world = World::of(TOPOLOGY).await;
     let wire = world.wire().await;
     let none = BasicProperties::default;
     wire.publish("orders.dlx", "30m.unpaid", none(), b"deadly").await;
@@ -258,31 +254,16 @@ async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
     wire.publish("orders.in", "30min.unpaid", none(), b"o-2").await;
     until("all are parked", async || wire.ready(LOT).await, |parked| *parked == 4).await;
     let json = world.overdue(&["parked", "list", "-o", "json"]).json();
-    let entry = |message: &serde_json::Value| {
-        let text = |name: &str| message[name].as_str().unwrap_or("-").to_owned();
-        (text("order"), text("timeout"), text("reason"), message["parked_at"].is_string())
-    };
     let mut found: Vec<_> = json["messages"].as_array().unwrap().iter().map(entry).collect();
-    found.sort();
+    found.sort_unstable();
+    let dead = "workers have died with it in hand, up to the delivery limit of orders.unpaid";
+    let gone = "due (orders.delay.100ms), and no queue takes the routing key `100ms.gone`";
     let expected = [
         ("-", "unpaid", "body or headers have 70000 bytes, more than 65536", false),
-        (
-            "deadly",
-            "unpaid",
-            "workers have died with it in hand, up to the delivery limit of orders.unpaid",
-            true,
-        ),
-        (
-            "o-1",
-            "gone",
-            "due (orders.delay.100ms), and no queue takes the routing key `100ms.gone`",
-            true,
-        ),
+        ("deadly", "unpaid", dead, true),
+        ("o-1", "gone", gone, true),
         ("o-2", "unpaid", "no level takes the routing key `30min.unpaid`", false),
     ];
-    let expected = expected.map(|(order, timeout, reason, at)| {
-        (order.to_owned(), timeout.to_owned(), reason.to_owned(), at)
-    });
     assert_eq!(found, expected);
     worker.stop().await;
     all_back(&world, 4).await;
