@@ -10,7 +10,8 @@ use overdue::{
     },
 };
 
-use crate::support::{Run, World, process::finish};
+use super::parked::ends;
+use crate::support::{Run, World};
 use crate::verify::{applied, empty};
 
 /// Area and name of every check, with its severity and what it found.
@@ -36,30 +37,20 @@ fn not_ok(run: &Run) -> Vec<String> {
 
 async fn prepared() -> World {
     let world = applied().await;
-    let run = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    ends(&world, 0, &["database", "init", "--reference-tables", "--yes"]);
     // What a new parking lot has is not known at first, and that is a warning of its own.
     world.until_all_counted().await;
     world
 }
 
-#[apply(world_test)]
-async fn everything_but_a_worker() {
-    let world = prepared().await;
-    let run = world.overdue(&["doctor", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
-    let text = world.overdue(&["doctor"]);
-    assert_eq!(text.code, Some(0), "{text}");
-    assert!(text.stdout.contains("\n45 checks: "), "{text}");
-    assert!(text.stdout.ends_with(", 43 ok\n"), "{text}");
+fn diagnosed(world: &World, environment: &[(&str, &str)]) -> Run {
+    world.overdue_with(&["doctor", "-o", "json"], environment)
 }
 
 #[apply(world_test)]
 async fn nothing_applied_and_no_tables() {
     let world = empty().await;
-    let run = world.overdue(&["doctor", "-o", "json"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = ends(&world, 2, &["doctor", "-o", "json"]);
     assert_eq!(
         not_ok(&run),
         [
@@ -75,19 +66,14 @@ async fn nothing_applied_and_no_tables() {
     );
     let (_, finding) = &checks(&run)["Topology consumers"];
     assert_eq!(finding, "orders.unpaid, orders.unshipped are not there yet");
-}
-
-/// None of the checks stops another one.
-#[apply(world_test)]
-async fn neither_broker_nor_database_nor_topology() {
-    let world = empty().await;
-    let mut command = world.command(&["doctor", "-o", "json"]);
-    command
-        .env("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1/%2f")
-        .env("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1")
-        .env("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere")
-        .env("OVERDUE_TOPOLOGY", "nowhere.toml");
-    let run = finish(command, None);
+    // Without broker, database and topology: none of the checks stops another one.
+    let nowhere = [
+        ("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1/%2f"),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1"),
+        ("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere"),
+        ("OVERDUE_TOPOLOGY", "nowhere.toml"),
+    ];
+    let run = diagnosed(&world, &nowhere);
     assert_eq!(run.code, Some(2), "{run}");
     let checks = checks(&run);
     assert_eq!(checks.len(), 45);
@@ -102,52 +88,52 @@ async fn neither_broker_nor_database_nor_topology() {
     }
 }
 
+/// A worker is missing; then logins are wrong, and those of users with few rights.
 #[apply(world_test)]
-async fn wrong_passwords_and_virtual_hosts() {
+async fn a_prepared_world_and_logins_that_see_less_of_it() {
     let world = prepared().await;
-    let mut command = world.command(&["doctor", "-o", "json"]);
-    command
-        .env("OVERDUE_BROKER__URL", address(&world, "admin:wrong", &world.vhost))
-        .env(
-            "OVERDUE_BROKER__MANAGEMENT_URL",
-            setting(&world, "OVERDUE_BROKER__MANAGEMENT_URL").replace("admin:admin", "admin:wrong"),
-        )
-        .env(
-            "OVERDUE_DATABASE__URL",
-            setting(&world, "OVERDUE_DATABASE__URL").replace("overdue:overdue", "overdue:wrong"),
-        );
-    let run = finish(command, None);
-    let found = checks(&run);
-    assert_eq!(found["Broker reachable"].0, "ok");
-    assert_eq!(found["Broker login"].0, "error");
-    assert_eq!(found["Broker management-api"].0, "warning");
-    assert_eq!(found["Database reachable"].0, "ok");
-    assert_eq!(found["Database login"].0, "error");
+    let run = ends(&world, 0, &["doctor", "-o", "json"]);
+    assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
+    let text = ends(&world, 0, &["doctor"]);
+    assert!(text.stdout.contains("\n45 checks: "), "{text}");
+    assert!(text.stdout.ends_with(", 43 ok\n"), "{text}");
+
+    let [broker, management] = world.urls_of(None);
+    let wrong = |url: &str| url.replace(":admin@", ":wrong@").replace(":overdue@", ":wrong@");
+    let logins = [
+        ("OVERDUE_BROKER__URL", &*wrong(&broker)),
+        ("OVERDUE_BROKER__MANAGEMENT_URL", &wrong(&management)),
+        ("OVERDUE_DATABASE__URL", &wrong(&world.services.database_url(None))),
+    ];
+    let run = diagnosed(&world, &logins);
+    for (name, severity) in [
+        ("Broker reachable", "ok"),
+        ("Broker login", "error"),
+        ("Broker management-api", "warning"),
+        ("Database reachable", "ok"),
+        ("Database login", "error"),
+    ] {
+        assert_eq!(checks(&run)[name].0, severity, "{name}: {run}");
+    }
     assert!(!run.stdout.contains("wrong"), "no password is shown: {run}");
+    let elsewhere = broker.replace(&world.vhost, "nowhere");
+    let found = checks(&diagnosed(&world, &[("OVERDUE_BROKER__URL", &elsewhere)]));
+    assert_eq!((&*found["Broker login"].0, &*found["Broker virtual-host"].0), ("ok", "error"));
 
-    let mut command = world.command(&["doctor", "-o", "json"]);
-    command.env("OVERDUE_BROKER__URL", address(&world, "admin:admin", "nowhere"));
-    let found = checks(&finish(command, None));
-    assert_eq!(found["Broker login"].0, "ok");
-    assert_eq!(found["Broker virtual-host"].0, "error");
-}
-
-fn setting(world: &World, name: &str) -> String {
-    let command = world.command(&[]);
-    let found = command.get_envs().find(|(key, _)| *key == name);
-    found.unwrap().1.unwrap().to_str().unwrap().to_owned()
-}
-
-fn address(world: &World, login: &str, vhost: &str) -> String {
-    let url = setting(world, "OVERDUE_BROKER__URL").replace("admin:admin", login);
-    url.replace(&world.vhost, vhost)
-}
-
-/// Least privilege: what may not be seen is a warning and says which tag shows it.
-#[apply(world_test)]
-async fn a_user_who_may_not_see_everything() {
-    let world = prepared().await;
+    // The tag is there; what lacks is the way into the virtual host.
     let user = world.user("management").await;
+    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
+    assert_eq!(run.code, Some(2), "{run}");
+    let found = checks(&run);
+    assert_eq!(found["Broker management-api"].0, "ok", "{run}");
+    let reason = format!("may not use virtual host {}", world.vhost);
+    for (name, severity, text) in [
+        ("Broker virtual-host", "error", "rabbitmqctl set_permissions"),
+        ("Topology applied", "warning", &reason),
+    ] {
+        assert!(found[name].0 == severity && found[name].1.contains(text), "{run}");
+    }
+    // Least privilege: a warning says which tag shows what may not be seen.
     world.permit(&user, ["^$", r"^orders\.", r"^orders\."]).await;
     let run = world.overdue_as(&["doctor", "-o", "json"], &user);
     assert_eq!(run.code, Some(0), "{run}");
@@ -167,25 +153,11 @@ async fn a_user_who_may_not_see_everything() {
     assert!(run.stdout.contains("the management URL of an administrator (--management-url)"));
 }
 
-/// The tag is there; what lacks is the way into the virtual host.
+/// Nothing relays the outbox, no index serves the sweep, and then something keeps overdue orders from being closed.
 #[apply(world_test)]
-async fn a_user_who_may_not_use_the_virtual_host() {
+async fn what_is_wrong_in_the_database() {
     let world = prepared().await;
-    let user = world.user("management").await;
-    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
-    assert_eq!(run.code, Some(2), "{run}");
-    let checks = checks(&run);
-    assert_eq!(checks["Broker management-api"].0, "ok", "{run}");
-    let (severity, finding) = &checks["Broker virtual-host"];
-    assert!(severity == "error" && finding.contains("rabbitmqctl set_permissions"), "{run}");
-    let (severity, finding) = &checks["Topology applied"];
-    let reason = format!("may not use virtual host {}", world.vhost);
-    assert!(severity == "warning" && finding.contains(&reason), "{run}");
-}
-
-#[apply(world_test)]
-async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
-    let world = prepared().await;
+    let check = |name: &str| checks(&ends(&world, 0, &["doctor", "-o", "json"]))[name].clone();
     world.sql("DROP INDEX orders_unpaid_due").await;
     world
         .sql(
@@ -193,33 +165,26 @@ async fn a_sweep_without_an_index_and_an_outbox_without_a_relay() {
              VALUES ('order.closed', 'o-1', now() - interval '2 minutes')",
         )
         .await;
-    let run = world.overdue(&["doctor", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let found = checks(&run);
-    assert_eq!(found["Database sweep-index"].0, "warning");
-    assert!(found["Database sweep-index"].1.contains("reads orders from end to end"), "{run}");
-    assert_eq!(found["Database outbox"].0, "warning");
+    let (severity, finding) = check("Database sweep-index");
+    let end = "reads orders from end to end";
+    assert!(severity == "warning" && finding.contains(end), "{finding}");
+    assert_eq!(check("Database outbox").0, "warning");
     // An index that the query cannot use is as good as none.
     world.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
-    let found = checks(&world.overdue(&["doctor", "-o", "json"]));
-    assert_eq!(found["Database sweep-index"].0, "warning");
-}
+    assert_eq!(check("Database sweep-index").0, "warning");
 
-#[apply(world_test)]
-async fn what_keeps_overdue_orders_from_being_closed() {
-    let world = prepared().await;
     world.orders("o", 3, -5_000).await;
-    let closing = || checks(&world.overdue(&["doctor", "-o", "json"]))["Database closing"].clone();
-    assert_eq!(closing().0, "ok");
+    assert_eq!(check("Database closing").0, "ok");
     let mut client = world.store.client().await.unwrap();
     let held = crate::support::hold(&mut client, "o-0").await;
     held.batch_execute("SET LOCAL application_name = 'backoffice'").await.unwrap();
-    let (severity, finding) = closing();
+    let (severity, finding) = check("Database closing");
     let lock = "effect close: order o-0 cannot be closed: a row of orders is locked by pid ";
     assert!(severity == "warning" && finding.starts_with(lock), "{finding}");
     held.rollback().await.unwrap();
     world.sql("ALTER TABLE orders ADD CHECK (status <> 'closed')").await;
-    let (severity, finding) = closing();
+    let run = ends(&world, 2, &["doctor", "-o", "json"]);
+    let (severity, finding) = &checks(&run)["Database closing"];
     assert!(severity == "error" && finding.contains("order o-2 cannot be closed: "), "{finding}");
 }
 
