@@ -22,6 +22,40 @@ use crate::support::{Proxy, World, pages::metrics, until, wait::awaited};
 const NOTHING: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
 
+/// Listens on a port, as the URL of a management API.
+async fn listens() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://admin:s3cret@{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+fn client(url: &str) -> Management {
+    Management::new(&BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url)).unwrap()).unwrap()
+}
+
+/// A client of an API that answers each request in this way: status and more headers, body.
+async fn answering<A>(answer: A) -> Management
+where
+    A: Fn(&str) -> (&'static str, &'static str) + Copy + Send + 'static,
+{
+    let (listener, url) = listens().await;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let request = read_request(&mut stream).await;
+                let (status, body) = answer(request.lines().next().unwrap_or_default());
+                let head = "content-type: application/json\r\nconnection: close\r\n";
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 {status}\r\n{head}content-length: {length}\r\n\r\n{body}");
+                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    client(&url)
+}
+
 /// Reads a request without a body.
 async fn read_request(stream: &mut BufReader<TcpStream>) -> String {
     let mut request = String::new();
@@ -33,8 +67,7 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> String {
 /// client closes it first; by default it would keep it for 90 seconds, longer than anything here waits.
 #[apply(world_test)]
 async fn an_idle_connection_is_closed_by_the_client() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    let (listener, url) = listens().await;
     let (closed, mut seen_closed) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
@@ -43,33 +76,11 @@ async fn an_idle_connection_is_closed_by_the_client() {
         let mut line = String::new();
         closed.send(stream.read_line(&mut line).await.unwrap()).unwrap();
     });
-    let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
-    let management = Management::new(&address).unwrap();
+    let management = client(&url);
     assert_eq!(management.policies().await.unwrap(), []);
     assert_eq!(awaited("the end of the idle connection", seen_closed.recv()).await, Some(0));
     // Until here: a client that is gone has no connections.
     drop(management);
-}
-
-/// A client of somebody who redirects every change, with this header.
-async fn redirected(header: &'static str) -> Management {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://admin:s3cret@{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        loop {
-            let mut stream = BufReader::new(listener.accept().await.unwrap().0);
-            let mut line = String::new();
-            stream.read_line(&mut line).await.unwrap();
-            read_request(&mut stream).await;
-            let moved = format!(
-                "HTTP/1.1 302 Found\r\n{header}content-length: 0\r\nconnection: close\r\n\r\n"
-            );
-            let answer = if line.starts_with("GET") { NOTHING } else { moved.as_bytes() };
-            stream.get_mut().write_all(answer).await.unwrap();
-        }
-    });
-    let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
-    Management::new(&address).unwrap()
 }
 
 /// A change is a POST, which would become a GET of another URL, and be answered 200. One that names no other URL has
@@ -79,11 +90,13 @@ async fn a_redirect_is_no_answer() {
     let binding = Binding { source: "one".to_owned(), to_queue: true, ..Binding::default() };
     let binding = Binding { destination: "two".to_owned(), ..binding };
     let changes = [Change::Bind(binding), Change::DeleteExchange { exchange: "one".to_owned() }];
-    for (header, said) in [
-        ("location: /elsewhere\r\n", "(it redirects to http://127.0.0.1:"),
-        ("", "(it redirects (302 Found) and does not say to where: write"),
+    for (moved, said) in [
+        ("302 Found\r\nlocation: /elsewhere", "(it redirects to http://127.0.0.1:"),
+        ("302 Found", "(it redirects (302 Found) and does not say to where: write"),
     ] {
-        let management = redirected(header).await;
+        let answer =
+            move |it: &str| if it.starts_with("GET") { ("200 OK", "[]") } else { (moved, "") };
+        let management = answering(answer).await;
         for change in &changes {
             let refused = management.apply(change).await.unwrap_err().to_string();
             assert!(refused.contains(said), "{refused}");
@@ -95,8 +108,8 @@ async fn a_redirect_is_no_answer() {
 
 /// The management API, but what this takes a broker too long for is never answered.
 async fn slow(world: &World, api_call: Duration, is_too_much: fn(&str) -> bool) -> Management {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    let (listener, url) = listens().await;
+    let url = url.replace("s3cret", "admin");
     let service = world.services.management_socket();
     tokio::spawn(async move {
         let mut unanswered = Vec::new();
@@ -138,11 +151,7 @@ async fn numbers_of_many_queues_are_asked_for_page_by_page() {
     let others = |name: &&String| name.starts_with("other.");
     assert_eq!(seen.objects.queues.keys().filter(others).count(), names.len());
     assert!(names.is_subset(&management.stats_and_policies().await.unwrap().into_keys().collect()));
-}
-
-#[apply(world_test)]
-async fn an_answer_that_takes_too_long_is_called_that() {
-    let world = World::empty().await;
+    // An answer that takes too long is called that.
     let first = |request: &str| request.contains("/api/exchanges/");
     let management = slow(&world, Duration::from_secs(1), first).await;
     let silent = management.observe().await.unwrap_err().to_string();
@@ -188,8 +197,8 @@ async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
 async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
     let world = World::new().await;
     world.policy("policies", "limit", "^audit$", json!({ "max-length": 7 })).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
+    let (listener, url) = listens().await;
+    let url = url.replace("s3cret", "admin");
     let service = world.services.management_socket();
     let (cut, mut seen_cut) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -239,31 +248,12 @@ async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
     assert!(world.objects().await.exchanges.contains_key("ab"));
 }
 
-/// A client of an API that answers each path in this way.
-async fn answering(answer: fn(&str) -> (u16, &'static str)) -> Management {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://admin:admin@{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut stream = BufReader::new(stream);
-                let request = read_request(&mut stream).await;
-                let (status, body) = answer(request.lines().next().unwrap_or_default());
-                let head = "content-type: application/json\r\nconnection: close\r\n";
-                let length = body.len();
-                let answer =
-                    format!("HTTP/1.1 {status} x\r\n{head}content-length: {length}\r\n\r\n{body}");
-                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
-            });
-        }
-    });
-    let address = BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url.as_str())).unwrap();
-    Management::new(&address).unwrap()
-}
-
 /// Of an API that does not have the check.
-fn refusing(request: &str, status: u16, overview: &'static str) -> (u16, &'static str) {
-    if request.contains("/api/overview") { (200, overview) } else { (status, "{}") }
+fn refusing(
+    status: &'static str,
+    overview: &'static str,
+) -> impl Fn(&str) -> (&'static str, &'static str) + Copy {
+    move |it| if it.contains("/api/overview") { ("200 OK", overview) } else { (status, "{}") }
 }
 
 /// The node that is asked may have no member of a queue, and then it knows no leader: the members are asked.
@@ -274,20 +264,20 @@ async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
         {"name": "shop.orders.unpaid"}]}"#;
     let management = answering(|request| match request {
         it if it.contains("without-elected-leaders/vhost/%2F/pattern/orders%5C.") => {
-            (503, SUSPECTED)
+            ("503 x", SUSPECTED)
         }
         it if it.contains("/orders.unpaid/status") => (
-            200,
+            "200 OK",
             r#"[{"Node Name": "a", "Raft State": "noproc", "Term": 3},
                 {"Node Name": "b", "Raft State": "pre_vote", "Term": 3}]"#,
         ),
         it if it.contains("/orders.delay.1s/status") => (
-            200,
+            "200 OK",
             r#"[{"Node Name": "a", "Raft State": "follower", "Term": 3},
                 {"Node Name": "b", "Raft State": "leader", "Term": 3},
                 {"Node Name": "c", "Raft State": "nodedown", "Term": ""}]"#,
         ),
-        it if it.contains("/orders.parked/status") => (500, "{}"),
+        it if it.contains("/orders.parked/status") => ("500 x", "{}"),
         other => panic!("{other}"),
     });
     let found = management.await.without_leader("orders").await.unwrap();
@@ -299,15 +289,17 @@ async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
     ];
     assert_eq!(found, expected.into());
 
+    let (old, newer) = (r#"{"rabbitmq_version": "4.0.9"}"#, r#"{"rabbitmq_version": "4.2.1"}"#);
+    let newest = r#"{"rabbitmq_version": "4.3.6"}"#;
     for (answer, is_known) in [
-        (answering(|_| (200, r#"{"status": "ok"}"#)).await, true),
+        (answering(|_| ("200 OK", r#"{"status": "ok"}"#)).await, true),
         // RabbitMQ 4.0 has no such check; what 4.1 and 4.2 refuse was not tried.
-        (answering(|it| refusing(it, 400, r#"{"rabbitmq_version": "4.0.9"}"#)).await, true),
-        (answering(|it| refusing(it, 404, r#"{"rabbitmq_version": "4.2.1"}"#)).await, true),
-        (answering(|it| refusing(it, 400, r#"{"rabbitmq_version": "4.3.6"}"#)).await, false),
-        (answering(|it| refusing(it, 404, r#"{"rabbitmq_version": "4.3.6"}"#)).await, false),
-        (answering(|_| (500, "{}")).await, false),
-        (answering(|_| (503, "down for maintenance")).await, false),
+        (answering(refusing("400 x", old)).await, true),
+        (answering(refusing("404 x", newer)).await, true),
+        (answering(refusing("400 x", newest)).await, false),
+        (answering(refusing("404 x", newest)).await, false),
+        (answering(|_| ("500 x", "{}")).await, false),
+        (answering(|_| ("503 x", "down for maintenance")).await, false),
     ] {
         let found = answer.without_leader("orders").await.map(|found| found.len());
         assert_eq!(found.ok(), is_known.then_some(0));
