@@ -3,13 +3,18 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use overdue::internals::{
+    config::WorkerSettings,
     order::{OrderId, Outcome},
     store::orders::{ClosingPath, Effect},
 };
 
 use crate::{
     page::{blocks, file_of, read, run_commands, run_statement},
-    support::{World, until},
+    parked::ends,
+    support::{
+        Run, World, until,
+        worker::{millis, settings},
+    },
 };
 
 const PAGE: &str = "docs/your-own-tables.md";
@@ -80,8 +85,7 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
     let stock = "article.on_hand=pieces by article_no in purchase_line";
     let of_table = ["init", "made", "--table", "purchase", "--key", &key, "--state", "state=10:90"];
     let rest = ["--deadline", "pay_until", "--stock", stock];
-    let run = world.overdue(&[&of_table[..], &rest].concat());
-    assert_eq!(run.code, Some(0), "{run}");
+    ends(&world, 0, &[&of_table[..], &rest].concat());
     let written = |name: &str| fs::read_to_string(made.join(name)).unwrap();
     let effect = Effect {
         name: "expire".to_owned(),
@@ -142,26 +146,20 @@ async fn keys_of_any_type_are_found_by_their_index() {
         client.batch_execute(&format!("PREPARE page AS {overdue_sql}")).await.unwrap();
         let page = client.query("EXECUTE page (500, 0, '-infinity', '')", &[]).await.unwrap();
         client.batch_execute("DEALLOCATE page").await.unwrap();
-        let first = world
-            .rows("SELECT purchase_no::text FROM purchase WHERE pay_until = '-infinity'")
-            .await;
-        assert_eq!(page[0].get::<_, &str>(0), first[0].get::<_, &str>(0), "{key}");
+        let earliest = "SELECT purchase_no::text FROM purchase WHERE pay_until = '-infinity'";
+        assert_eq!(page[0].get::<_, &str>(0), world.texts(earliest).await[0], "{key}");
 
         // Some of them, one that is unknown, and one that comes twice.
-        let ids =
-            world.rows("SELECT purchase_no::text FROM purchase ORDER BY pay_until LIMIT 5").await;
-        let mut ids: Vec<OrderId> =
-            ids.iter().map(|row| OrderId::parse(row.get(0)).unwrap()).collect();
+        let first = "SELECT purchase_no::text FROM purchase ORDER BY pay_until LIMIT 5";
+        let ids = world.texts(first).await;
+        let mut ids: Vec<OrderId> = ids.iter().map(|id| OrderId::parse(id).unwrap()).collect();
         ids.push(ids[0].clone());
         let outcomes = world.store.run_effect(&effect, &ids, ClosingPath::Message).await.unwrap();
         let done = |outcome: &Outcome| matches!(outcome, Outcome::Closed { state, .. } if state.as_str() == "expired");
         assert!(outcomes[..5].iter().all(done), "{outcomes:?}");
         assert_eq!(outcomes[5], Outcome::AlreadyFinal);
         assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 10);
-        assert_eq!(
-            world.number("SELECT count(*) FROM closures WHERE outcome = 'expired'").await,
-            5
-        );
+        assert_eq!(world.rows_of("closures WHERE outcome = 'expired'").await, 5);
     }
 }
 
@@ -178,13 +176,9 @@ async fn the_sweep_goes_through_keys_that_are_numbers() {
              INSERT INTO purchase_line SELECT purchase_no, 7, 1 FROM purchase",
         )
         .await;
-    let settings = overdue::internals::config::WorkerSettings {
-        sweep_grace: crate::support::worker::millis("1ms"),
-        ..crate::support::worker::settings()
-    };
+    let settings = WorkerSettings { sweep_grace: millis("1ms"), ..settings() };
     let worker = world.worker_of(effect, settings);
-    let expired = async || world.number("SELECT count(*) FROM purchase WHERE state = 90").await;
-    until("all expired", expired, |seen| *seen == 2995).await;
+    world.until_rows("purchase WHERE state = 90", 2995).await;
     assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 2995);
     // What was committed is counted a moment later, and not where the worker is stopped meanwhile.
     until("counted", async || worker.counts().swept, |swept| *swept >= 2995).await;
@@ -217,10 +211,13 @@ async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
     assert_eq!(world.rows(written).await[0].get::<_, String>(0), "10 90 2 2 2");
     write_example(&world);
     let run = world.overdue(&["effect", "check", "expire", "--order", "1"]);
-    assert!(
-        run.stdout.contains("warning      order 1 is overdue, and the effect says not_due"),
-        "{run}"
-    );
+    says(&run, &["warning      order 1 is overdue, and the effect says not_due"]);
+}
+
+fn says(run: &Run, parts: &[&str]) {
+    for part in parts {
+        assert!(run.stdout.contains(part), "{part}\n{run}");
+    }
 }
 
 /// It writes nothing, and says what is missing.
@@ -235,36 +232,32 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
              INSERT INTO purchase_line SELECT purchase_no, 7, 2 FROM purchase",
         )
         .await;
-    let run = world.overdue(&["effect", "check", "--all"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let said = [
-        "effect `expire` (expire.sql) fits the tables",
-        "tried on     3 orders, rolled back: 2 expired, 1 not_due",
-        "open         3 orders, the last due 2098-01-01T00:00:00Z",
-        "purchase by purchase_pkey",
-        "purchase_line by purchase_line_pkey",
-        "locks        purchase in the order of ",
-        "; article in the order of ",
-    ];
-    for part in said {
-        assert!(run.stdout.contains(part), "{part}\n{run}");
-    }
+    let run = ends(&world, 0, &["effect", "check", "--all"]);
+    says(
+        &run,
+        &[
+            "effect `expire` (expire.sql) fits the tables",
+            "tried on     3 orders, rolled back: 2 expired, 1 not_due",
+            "open         3 orders, the last due 2098-01-01T00:00:00Z",
+            "purchase by purchase_pkey",
+            "purchase_line by purchase_line_pkey",
+            "locks        purchase in the order of ",
+            "; article in the order of ",
+        ],
+    );
     assert!(!run.stdout.contains("warning"), "{run}");
     let asked =
         ["effect", "check", "expire", "--order", "1", "--order", "3", "--order", "9", "-o", "json"];
     let asked = world.overdue(&asked).json();
-    let outcomes = &asked["effects"][0]["outcomes"];
-    assert_eq!(
-        *outcomes,
-        serde_json::json!({ "expired": 1, "already_final": 1, "without a row": 1 })
-    );
-    assert_eq!(world.number("SELECT count(*) FROM purchase WHERE state = 90").await, 0);
-    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    let outcomes = serde_json::json!({ "expired": 1, "already_final": 1, "without a row": 1 });
+    assert_eq!(asked["effects"][0]["outcomes"], outcomes);
+    let changed =
+        [world.rows_of("purchase WHERE state = 90").await, world.rows_of("closures").await];
+    assert_eq!(changed, [0, 0]);
     // The same statement serves a rebuild.
     world.sql("UPDATE purchase SET pay_until = '2099-01-01' WHERE purchase_no = 2").await;
     let run = world.overdue(&["rebuild"]);
-    assert!(run.stdout.contains("3 notices, at 5000/s"), "{run}");
-    assert!(run.stdout.contains("3           1"), "{run}");
+    says(&run, &["3 notices, at 5000/s", "3           1"]);
 
     // An index that is missing, and rows that are changed in no order.
     world.sql("ALTER TABLE purchase_line DROP CONSTRAINT purchase_line_pkey").await;
@@ -272,25 +265,17 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     let sql = fs::read_to_string(&path).unwrap();
     let ordered = "ORDER BY shelf.article_no FOR NO KEY UPDATE OF shelf";
     assert!(sql.contains(ordered));
-    let unordered = sql.replace(ordered, "");
-    fs::write(&path, unordered).unwrap();
-    let run = world.overdue(&["effect", "check", "--all"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let said = [
-        "purchase_line is read from end to end (never analysed)",
-        "the rows of article are locked in no order",
-    ];
-    for part in said {
-        assert!(run.stdout.contains(part), "{part}\n{run}");
-    }
+    fs::write(&path, sql.replace(ordered, "")).unwrap();
+    let run = ends(&world, 0, &["effect", "check", "--all"]);
+    let end_to_end = "purchase_line is read from end to end (never analysed)";
+    says(&run, &[end_to_end, "the rows of article are locked in no order"]);
     let doctor = world.overdue(&["doctor"]);
     let both = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(both.contains("effect expire reads purchase_line from end to end"), "{doctor}");
 
     // A line that PostgreSQL does not understand.
     fs::write(&path, sql.replace("asked.state = '10'", "asked.stat = '10'")).unwrap();
-    let run = world.overdue(&["effect", "check", "expire"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = ends(&world, 78, &["effect", "check", "expire"]);
     let line = 1 + sql.lines().position(|line| line.contains("asked.state = '10'")).unwrap();
     let place = format!("effect `expire` (expire.sql, line {line}) failed");
     assert!(run.stderr.contains(&place), "{place}\n{run}");
@@ -304,10 +289,8 @@ async fn init_writes_files_to_start_from_and_overwrites_nothing() {
     let run = folder.run(&["init"], &[]);
     assert_eq!(run.code, Some(0), "{run}");
     for name in &FILES[1..] {
-        assert_eq!(
-            fs::read_to_string(folder.path(name)).unwrap(),
-            read(&format!("{EXAMPLE}/{name}"))
-        );
+        let written = fs::read_to_string(folder.path(name)).unwrap();
+        assert_eq!(written, read(&format!("{EXAMPLE}/{name}")));
     }
     assert_eq!(folder.run(&["check"], &[]).code, Some(0));
     // For the passwords that are to come.
@@ -351,8 +334,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     let init =
         ["init", "--table", "order", "--key", "user:uuid", "--state", "state=pending:expired"];
     let rest = ["--deadline", "hold_until", "--stock", "events.Seats=seats", "by", "event_id=id"];
-    let run = world.overdue(&[&init[..], &rest].concat());
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = ends(&world, 0, &[&init[..], &rest].concat());
     // It says which index the sweep needs: as it stands there, but CONCURRENTLY waits for the transactions of all other tests.
     let index = run.stdout.split_once("sweep:\n").unwrap().1.split_once(';').unwrap().0;
     assert!(index.contains("CREATE INDEX CONCURRENTLY ON \"order\" "), "{index}");
@@ -364,8 +346,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
         &["effect", "check", "--all"],
         &["apply", "--yes"],
     ] {
-        let run = world.overdue(command);
-        assert_eq!(run.code, Some(0), "{command:?} {run}");
+        let run = ends(&world, 0, command);
         assert!(!run.stdout.contains("warning"), "{command:?} {run}");
     }
     let worker = world.started(|_| {}).await;
@@ -376,8 +357,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     };
     let closed = "1 expired, 2 expired, 3 it's paid, 4 expired, 5 expired, 6 pending; 10 7";
     until("closed", rows, |seen| seen == closed).await;
-    let events = "SELECT count(*) FROM closures WHERE outcome = 'expired' AND path = 'sweep'";
-    assert_eq!(world.number(events).await, 4);
+    assert_eq!(world.rows_of("closures WHERE outcome = 'expired' AND path = 'sweep'").await, 4);
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 }
 
@@ -385,8 +365,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
 #[apply(world_test)]
 async fn words_that_postgresql_reserves_are_quoted() {
     let world = World::empty().await;
-    let rows = world.rows("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')").await;
-    let words: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let words = world.texts("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')").await;
     let mut bare: Vec<&String> = Vec::new();
     for (number, names) in words.chunks(3).enumerate() {
         let folder = world.dir.path().join(number.to_string());
@@ -395,8 +374,7 @@ async fn words_that_postgresql_reserves_are_quoted() {
         let (key, state) = (format!("{key}:bigint"), format!("{state}=pending:expired"));
         let options =
             ["--table", "rows_of_one", "--key", &key, "--state", &state, "--deadline", deadline];
-        let run = world.overdue(&[&["init", folder.to_str().unwrap()][..], &options].concat());
-        assert_eq!(run.code, Some(0), "{run}");
+        ends(&world, 0, &[&["init", folder.to_str().unwrap()][..], &options].concat());
         let written = ["expire.sql", "expire_overdue.sql"]
             .map(|name| fs::read_to_string(folder.join(name)).unwrap())
             .concat();

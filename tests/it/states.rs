@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use overdue::internals::order::{FinalState, OrderId, Outcome};
 use overdue::internals::store::orders::{ClosingPath, Effect};
 
+use super::parked::ends;
 use crate::support::{World, ids, samples::orders, until};
 
 /// The three timeouts of the repository's file, with a delay for a test.
@@ -46,8 +47,10 @@ async fn until_ended(world: &World) {
     world.assert_invariants().await;
     assert_eq!(world.number("SELECT sum(reserved)::bigint FROM stock").await, 0);
     let said = "SELECT effect || ' ' || outcome || ' ' || count(*) FROM closures GROUP BY effect, outcome ORDER BY 1";
-    let said: Vec<String> = world.rows(said).await.iter().map(|row| row.get(0)).collect();
-    assert_eq!(said, ["cancel cancelled 2", "close closed 2", "complete completed 2"]);
+    assert_eq!(
+        world.texts(said).await,
+        ["cancel cancelled 2", "close closed 2", "complete completed 2"]
+    );
 }
 
 /// With the binary, and nothing in its settings about effects.
@@ -57,11 +60,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
     overdue_in_each_state(&world).await;
     let wire = world.wire().await;
     let subscriber = wire.listen("orders.events", "order.*").await;
-    let mut worker = world
-        .started(|command| {
-            command.env("OVERDUE_LOG__FILTER", "overdue=debug");
-        })
-        .await;
+    let mut worker = world.started(|it| _ = it.env("OVERDUE_LOG__FILTER", "overdue=debug")).await;
     for (timeout, prefix) in [("unpaid", "u"), ("unshipped", "p"), ("unconfirmed", "s")] {
         wire.publish_all("orders.in", &format!("100ms.{timeout}"), &ids(prefix, 2)).await;
     }
@@ -90,7 +89,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
 /// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
 #[apply(world_test)]
 async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
-    let world = World::of(&topology()).await;
+    let world = World::of_tables().await;
     overdue_in_each_state(&world).await;
     world
         .sql(
@@ -107,103 +106,52 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
         ("s", Effect::complete()),
     ];
     let stock = "SELECT string_agg(concat_ws(' ', sku, available, reserved, sold), ', ' ORDER BY sku) FROM stock";
-    let stock = async || world.rows(stock).await[0].get::<_, String>(0);
-    let before = stock().await;
+    let before = world.texts(stock).await;
     for (prefix, effect) in &statements {
         let kept = OrderId::parse(&format!("{prefix}-0")).unwrap();
         let outcomes = world.store.run_effect(effect, &[kept], ClosingPath::Sweep).await.unwrap();
         assert!(outcomes[0].is_guarded(), "{}: {outcomes:?}", effect.sql);
     }
-    assert_eq!(stock().await, before);
-    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
-    assert_eq!(world.number("SELECT count(*) FROM outbox").await, 0);
+    assert_eq!(world.texts(stock).await, before);
+    assert_eq!((world.rows_of("closures").await, world.rows_of("outbox").await), (0, 0));
     // One in the same batch is closed.
     for (prefix, effect) in &statements {
         let both = ids(prefix, 2);
         let both: Vec<OrderId> = both.iter().map(|id| OrderId::parse(id).unwrap()).collect();
         world.store.run_effect(effect, &both, ClosingPath::Sweep).await.unwrap();
     }
-    let closed = "SELECT string_agg(order_id, ' ' ORDER BY order_id) FROM closures";
-    assert_eq!(world.rows(closed).await[0].get::<_, String>(0), "p-1 s-1 u-1");
+    let closed = world.texts("SELECT order_id FROM closures ORDER BY order_id").await;
+    assert_eq!(closed, ["p-1", "s-1", "u-1"]);
     world.assert_invariants().await;
 }
 
 /// No message comes for any of them.
 #[apply(world_test)]
-async fn the_sweep_finds_what_is_overdue_in_each_state() {
+async fn the_built_in_effects_pass_their_check_and_the_sweep_finds_what_is_overdue_in_each_state() {
     let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
-    let mut worker = world
-        .started(|command| {
-            command
-                .env("OVERDUE_WORKER__SWEEP_EVERY", "500ms")
-                .env("OVERDUE_WORKER__SWEEP_GRACE", "1ms");
-        })
-        .await;
+    // What is built in has an index for all that it asks, and locks rows in an order.
+    let run = ends(&world, 0, &["effect", "check", "--all"]);
+    for ended in ["2 closed", "2 cancelled", "2 completed"] {
+        let tried = format!("tried on     2 orders, rolled back: {ended}");
+        assert!(run.stdout.contains(&tried), "{tried}\n{run}");
+    }
+    assert!(!run.stdout.contains("warning"), "{run}");
+    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
+    let neither = ends(&world, 64, &["effect", "check"]);
+    assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
+    let sweeps = [("OVERDUE_WORKER__SWEEP_EVERY", "500ms"), ("OVERDUE_WORKER__SWEEP_GRACE", "1ms")];
+    let mut worker = world.started(|it| _ = it.envs(sweeps)).await;
     until_ended(&world).await;
     for state in ["states=cancelled", "states=closed", "states=completed"] {
         worker.until_logged(state).await;
     }
 }
 
-/// Whatever the state, and however overdue: an effect moves the orders of its own state only.
-#[apply(world_test)]
-async fn an_effect_changes_orders_of_its_own_state_only() {
-    let effects = [
-        (Effect::close(), "unpaid", "closed"),
-        (Effect::cancel(), "paid", "cancelled"),
-        (Effect::complete(), "shipped", "completed"),
-    ];
-    for (effect, from, to) in effects {
-        let world = World::of(&topology()).await;
-        let orders = world.orders("o", STATES.len(), 0).await;
-        for (id, state) in orders.iter().zip(STATES) {
-            world.bring_to(id, state).await;
-        }
-        let passed =
-            "UPDATE orders SET due_at = now() - interval '1 h', ship_by = now() - interval '1 h',
-                      confirm_by = now() - interval '1 h'";
-        world.sql(passed).await;
-        let asked: Vec<OrderId> = orders.iter().map(|id| OrderId::parse(id).unwrap()).collect();
-        let outcomes = world.store.run_effect(&effect, &asked, ClosingPath::Message).await.unwrap();
-        for ((id, state), outcome) in orders.iter().zip(STATES).zip(outcomes) {
-            let now = world.status(id).await;
-            if state == from {
-                assert_eq!(now, to);
-                assert!(
-                    matches!(&outcome, Outcome::Closed { state, .. } if state.as_str() == to),
-                    "{outcome:?}"
-                );
-            } else {
-                assert_eq!(now, state);
-                assert_eq!(outcome, Outcome::AlreadyFinal, "{} of {state}", effect.name);
-            }
-        }
-    }
-}
-
-/// Not a minute before.
-#[apply(world_test)]
-async fn an_order_before_the_deadline_of_its_state_is_not_due() {
-    let world = World::of(&topology()).await;
-    let id = world.orders("o", 1, 0).await.remove(0);
-    let order = [OrderId::parse(&id).unwrap()];
-    for (state, effect, days) in
-        [("paid", Effect::cancel(), 30), ("shipped", Effect::complete(), 14)]
-    {
-        assert!(if state == "paid" { world.pay(&id).await } else { world.ship(&id).await });
-        let outcomes = world.store.run_effect(&effect, &order, ClosingPath::Message).await.unwrap();
-        let Outcome::NotDue { remaining } = outcomes[0] else { panic!("{outcomes:?}") };
-        let left = remaining.as_secs().div_ceil(24 * 60 * 60);
-        assert_eq!(left, days, "{remaining:?}");
-        assert_eq!(world.status(&id).await, state);
-    }
-}
-
 /// Also past the statements: whoever writes into the table, with any statement.
 #[apply(world_test)]
 async fn a_transition_that_is_not_allowed_cannot_be_written() {
-    let world = World::of(&topology()).await;
+    let world = World::of_tables().await;
     let client = world.store.client().await.unwrap();
     for from in STATES {
         for to in STATES {
@@ -231,41 +179,63 @@ async fn a_transition_that_is_not_allowed_cannot_be_written() {
     assert_eq!(refused.as_db_error().unwrap().constraint(), Some("orders_paid_has_ship_by"));
 }
 
-/// What is built in has an index for all that it asks, and locks rows in an order.
+/// Whatever the state, and however overdue: an effect moves the orders of its own state only, not a minute before their deadline.
 #[apply(world_test)]
-async fn the_built_in_effects_pass_their_own_check() {
-    let world = World::of(&topology()).await;
-    overdue_in_each_state(&world).await;
-    let run = world.overdue(&["effect", "check", "--all"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    for ended in ["2 closed", "2 cancelled", "2 completed"] {
-        let tried = format!("tried on     2 orders, rolled back: {ended}");
-        assert!(run.stdout.contains(&tried), "{tried}\n{run}");
+async fn an_effect_changes_orders_of_its_own_state_only_and_says_done_in_its_own_word() {
+    let world = World::of_tables().await;
+    let run = async |effect: &Effect, ids: &[String]| {
+        let ids: Vec<OrderId> = ids.iter().map(|id| OrderId::parse(id).unwrap()).collect();
+        world.store.run_effect(effect, &ids, ClosingPath::Message).await.unwrap()
+    };
+    for (effect, from, to) in [
+        (Effect::close(), "unpaid", "closed"),
+        (Effect::cancel(), "paid", "cancelled"),
+        (Effect::complete(), "shipped", "completed"),
+    ] {
+        let orders = world.orders(to, STATES.len(), 0).await;
+        for (id, state) in orders.iter().zip(STATES) {
+            world.bring_to(id, state).await;
+        }
+        let passed =
+            "UPDATE orders SET due_at = now() - interval '1 h', ship_by = now() - interval '1 h',
+                      confirm_by = now() - interval '1 h'";
+        world.sql(passed).await;
+        let outcomes = run(&effect, &orders).await;
+        for ((id, state), outcome) in orders.iter().zip(STATES).zip(outcomes) {
+            let now = world.status(id).await;
+            if state == from {
+                assert_eq!(now, to);
+                assert!(closed_as(&outcome, to), "{outcome:?}");
+            } else {
+                assert_eq!(now, state);
+                assert_eq!(outcome, Outcome::AlreadyFinal, "{} of {state}", effect.name);
+            }
+        }
     }
-    assert!(!run.stdout.contains("warning"), "{run}");
-    assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
-    let neither = world.overdue(&["effect", "check"]);
-    assert_eq!(neither.code, Some(64), "{neither}");
-    assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
-}
-
-#[apply(world_test)]
-async fn an_effect_says_done_in_its_own_word() {
+    let order = world.orders("early", 1, 0).await;
+    for (state, effect, days) in
+        [("paid", Effect::cancel(), 30), ("shipped", Effect::complete(), 14)]
+    {
+        let id = &order[0];
+        assert!(if state == "paid" { world.pay(id).await } else { world.ship(id).await });
+        let outcomes = run(&effect, &order).await;
+        let Outcome::NotDue { remaining } = outcomes[0] else { panic!("{outcomes:?}") };
+        let left = remaining.as_secs().div_ceil(24 * 60 * 60);
+        assert_eq!(left, days, "{remaining:?}");
+        assert_eq!(world.status(id).await, state);
+    }
     let cases = [("done:written_off", "written_off"), ("done", "done"), ("closed", "closed")];
     for (outcome, word) in cases {
-        let sql =
-            Effect::close().sql.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
-        assert_eq!(sql == Effect::close().sql, outcome == "closed");
-        let world = World::of_tables().await;
-        world.orders("o", 1, 0).await;
-        let effect = Effect { sql, ..Effect::close() };
-        let ids = [OrderId::parse("o-0").unwrap()];
-        let outcomes = world.store.run_effect(&effect, &ids, ClosingPath::Message).await.unwrap();
-        let said = FinalState::of_outcome(outcome).unwrap();
-        assert_eq!(said.as_str(), word);
-        assert!(
-            matches!(&outcomes[0], Outcome::Closed { state, .. } if *state == said),
-            "{outcomes:?}"
-        );
+        let close = Effect::close();
+        let sql = close.sql.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
+        assert_eq!(sql == close.sql, outcome == "closed");
+        let order = world.orders(&format!("by-{word}"), 1, 0).await;
+        let outcomes = run(&Effect { sql, ..close }, &order).await;
+        assert_eq!(FinalState::of_outcome(outcome).unwrap().as_str(), word);
+        assert!(closed_as(&outcomes[0], word), "{outcomes:?}");
     }
+}
+
+fn closed_as(outcome: &Outcome, word: &str) -> bool {
+    matches!(outcome, Outcome::Closed { state, .. } if state.as_str() == word)
 }
