@@ -5,10 +5,7 @@ use std::{
     io::Write,
     net::{SocketAddr, TcpListener},
     process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use tokio::net::TcpStream;
@@ -37,12 +34,8 @@ async fn until_compared(address: SocketAddr) {
 #[apply(world_test)]
 async fn every_order_that_was_due_and_unpaid_is_counted_once() {
     let world = World::new().await;
-    let (_process, address) = world
-        .listening(|command| {
-            command.env("OVERDUE_WORKER__SWEEP_EVERY", "200ms");
-            command.env("OVERDUE_WORKER__SWEEP_GRACE", "2s");
-        })
-        .await;
+    let sweeps = [("OVERDUE_WORKER__SWEEP_EVERY", "200ms"), ("OVERDUE_WORKER__SWEEP_GRACE", "2s")];
+    let (_process, address) = world.listening(|it| _ = it.envs(sweeps)).await;
     let published = world.orders("published", 120, 300).await;
     world.orders("lost", 30, 300).await;
     let paid = world.orders("paid", 10, 3_600_000).await;
@@ -92,17 +85,14 @@ async fn an_early_message_is_counted_as_held() {
 async fn what_waits_in_database_and_broker_is_shown() {
     let world = World::new().await;
     // Otherwise the sweep may close the overdue ones before they are counted.
-    let without_sweep = |command: &mut std::process::Command| {
-        command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h");
-        command.env("OVERDUE_WORKER__SWEEP_GRACE", "90m");
-        command.env("OVERDUE_WORKER__STUCK_AFTER", "3h");
-    };
+    let without_sweep = [("SWEEP_EVERY", "1h"), ("SWEEP_GRACE", "90m"), ("STUCK_AFTER", "3h")]
+        .map(|(name, value)| (format!("OVERDUE_WORKER__{name}"), value));
     // Kept from publishing events by another relay, which hangs.
     let relay = world.store.client().await.unwrap();
     let lead = include_str!("../../sql/outgoing_lead.sql");
     let parts = relay.query(lead, &[&"outbox", &vec!["outbox"], &false]).await.unwrap();
     assert_eq!(parts.len(), 1);
-    let (_process, address) = world.listening(without_sweep).await;
+    let (_process, address) = world.listening(|it| _ = it.envs(without_sweep)).await;
     world.orders("overdue", 7, -3_600_000).await;
     let orders = world.orders("o", 5, 1_800_000).await;
     world.publish("30m", &orders).await;
@@ -129,13 +119,8 @@ async fn what_waits_in_database_and_broker_is_shown() {
 async fn each_attempt_at_a_queue_that_refuses_is_counted() {
     let world = World::new().await;
     let [broker, management] = world.broker_user("management", Some([".*", ".*", "^$"])).await;
-    let (process, address) = world
-        .listening(|command| {
-            command.arg("--no-declare");
-            command.env("OVERDUE_BROKER__URL", broker);
-            command.env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        })
-        .await;
+    let urls = [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)];
+    let (process, address) = world.listening(|it| _ = it.arg("--no-declare").envs(urls)).await;
     let attempts = async || sum(&metrics(address).await, "overdue_queue_losses_total", &[]);
     until("four attempts", attempts, |attempts| *attempts > 3.5).await;
     assert_eq!(process.logged("this queue is not consumed at present"), 1, "{}", process.log());
@@ -181,13 +166,9 @@ async fn a_flood_of_garbage_makes_no_new_series() {
     let looked = async || metrics(address).await.keys().filter(looked).count();
     until("broker, database and topology", looked, |seen| *seen == 3).await;
     // Of the database several things are asked, one after the other.
-    for series in [
-        "overdue_overdue_orders",
-        "overdue_outbox_events",
-        "overdue_scheduled_notices",
-        "overdue_due_orders",
-    ] {
-        let there = async || metrics(address).await.keys().any(|it| it.starts_with(series));
+    for series in ["overdue_orders", "outbox_events", "scheduled_notices", "due_orders"] {
+        let name = format!("overdue_{series}");
+        let there = async || metrics(address).await.keys().any(|it| it.starts_with(&name));
         until(series, there, |there| *there).await;
     }
     let series = async || metrics(address).await.into_keys().collect::<BTreeSet<String>>();
@@ -203,6 +184,18 @@ async fn a_flood_of_garbage_makes_no_new_series() {
     let after = series().await;
     let differ: Vec<&String> = after.symmetric_difference(&before).collect();
     assert!(differ.is_empty(), "{differ:?}");
+    // What Prometheus itself says of the names and the format, where its tool is.
+    let Some(mut promtool) = promtool() else { return };
+    let text = get(address, "/metrics").await.body;
+    let mut promtool = promtool
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let checked = promtool.wait_with_output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 /// One message, closing goes on, and when the other one has gone the port is taken.
@@ -212,11 +205,7 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     let listen = address.to_string();
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_WORKER__LISTEN", &listen);
-        })
-        .await;
+    let mut process = world.started(|it| _ = it.env("OVERDUE_WORKER__LISTEN", &listen)).await;
     process.until_logged("are not served").await;
     let orders = world.orders("o", 20, 300).await;
     world.publish("300ms", &orders).await;
@@ -228,20 +217,46 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
     assert!(process.log().contains("another process listens there"), "{}", process.log());
 }
 
-/// As many clients as it takes, none of which sends a whole request, and some that send anything.
+/// Somebody scrapes as fast as it goes: orders are closed, and neither database nor broker is asked for it.
 #[apply(world_test)]
-async fn slow_clients_and_garbage_hold_up_nothing() {
+async fn scrapes_ask_nobody_and_slow_clients_and_garbage_hold_up_nothing() {
     let world = World::new().await;
-    let (mut process, address) = world.listening(|_| {}).await;
+    let hourly = |it: &mut Command| _ = it.env("OVERDUE_WORKER__WATCH_EVERY", "1h");
+    let (mut process, address) = world.listening(hourly).await;
+    let asked = async || {
+        let seen = metrics(address).await;
+        let at = |at: &str| {
+            seen.get(&format!("overdue_looked_timestamp_seconds{{at=\"{at}\"}}")).copied()
+        };
+        [at("database"), at("broker"), at("topology")]
+    };
+    let looked = until("the first look", asked, |at| at.iter().all(Option::is_some)).await;
+    let stop = AtomicBool::new(false);
+    let scraping = async {
+        let mut scrapes = 0_u32;
+        while scrapes <= 10 || !stop.load(Ordering::Relaxed) {
+            assert!(metrics(address).await.len() > 100);
+            scrapes += 1;
+        }
+    };
+    let closing = async {
+        let orders = world.orders("o", 500, 300).await;
+        world.publish("300ms", &orders).await;
+        world.until_closed(500).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(scraping, closing);
+    assert_eq!(asked().await, looked);
+    // As many clients as it takes, none of which sends a whole request, and some that send anything.
     let mut slow = Vec::new();
     for _ in 0..100 {
         slow.push(TcpStream::connect(address).await.unwrap());
     }
     // A probe that came behind them would be a restart.
     assert_eq!(get(address, "/livez").await.status, 200);
-    let orders = world.orders("o", 100, 300).await;
+    let orders = world.orders("beside", 100, 300).await;
     world.publish("300ms", &orders).await;
-    world.until_closed(100).await;
+    world.until_closed(600).await;
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000)).into_bytes();
     for garbage in [
         b"\r\n\r\n\r\n".as_slice(),
@@ -260,42 +275,6 @@ async fn slow_clients_and_garbage_hold_up_nothing() {
     assert!(process.is_running());
     assert_eq!(get(address, "/metrics").await.status, 200);
     drop(slow);
-}
-
-/// Somebody scrapes as fast as it goes: orders are closed, and neither database nor broker is asked for it.
-#[apply(world_test)]
-async fn a_scrape_asks_nobody() {
-    let world = World::new().await;
-    let (_process, address) = world
-        .listening(|command| {
-            command.env("OVERDUE_WORKER__WATCH_EVERY", "1h");
-        })
-        .await;
-    let asked = async || {
-        let seen = metrics(address).await;
-        let at = |at: &str| {
-            seen.get(&format!("overdue_looked_timestamp_seconds{{at=\"{at}\"}}")).copied()
-        };
-        [at("database"), at("broker"), at("topology")]
-    };
-    let looked = until("the first look", asked, |at| at.iter().all(Option::is_some)).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let scraping = {
-        let stop = Arc::clone(&stop);
-        tokio::spawn(async move {
-            let mut scrapes = 0_u32;
-            while scrapes <= 10 || !stop.load(Ordering::Relaxed) {
-                assert!(metrics(address).await.len() > 100);
-                scrapes += 1;
-            }
-        })
-    };
-    let orders = world.orders("o", 500, 300).await;
-    world.publish("300ms", &orders).await;
-    world.until_closed(500).await;
-    stop.store(true, Ordering::Relaxed);
-    scraping.await.unwrap();
-    assert_eq!(asked().await, looked);
 }
 
 /// The one of the machine, or the one that `make test` takes out of Debian's package.
@@ -323,23 +302,4 @@ fn promtool_takes_the_alerts_and_their_tests_pass() {
         let run = promtool.args(arguments).current_dir(folder).output().unwrap();
         assert!(run.status.success(), "{arguments:?}: {run:?}");
     }
-}
-
-/// What Prometheus itself says of the names and the format, where its tool is.
-#[apply(world_test)]
-async fn promtool_finds_nothing_wrong() {
-    let Some(mut promtool) = promtool() else { return };
-    let world = World::new().await;
-    let (_process, address) = world.listening(|_| {}).await;
-    until_compared(address).await;
-    let text = get(address, "/metrics").await.body;
-    let mut promtool = promtool
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let checked = promtool.wait_with_output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
