@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::parked::ends;
 use crate::support::{RunningWorker, World, ids, until};
 
 fn status(world: &World) -> Value {
@@ -46,68 +47,63 @@ async fn what_was_closed_and_what_comes_due() {
     assert_eq!((minutes.len(), minutes.iter().sum::<u64>()), (60, 23), "{due}");
     assert!(minutes[0] + minutes[1] == 3 && minutes[29] + minutes[30] == 20, "{due}");
     assert_eq!((due["overdue"].as_u64(), due["more"].as_bool()), (Some(0), Some(false)));
-    let screen = world.overdue(&["status", "--check"]);
-    assert_eq!(screen.code, Some(0), "{screen}");
+    let screen = ends(&world, 0, &["status", "--check"]);
     assert!(screen.stdout.contains("next hour   23 orders"), "{screen}");
     assert!(screen.stdout.contains("waiting on the broker (counted up to"), "{screen}");
     assert!(screen.stdout.lines().all(|line| line.chars().count() <= 80), "{screen}");
     worker.stop().await;
 }
 
+/// What cannot be asked is said, and the rest is shown. Of what waits to be published no more is counted than is needed: it is read again
+/// and again while somebody looks.
 #[apply(world_test)]
-async fn nobody_closes() {
+async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
     let world = World::new().await;
+    for (name, url, says, shows) in [
+        (
+            "OVERDUE_DATABASE__URL",
+            "postgres://postgres@127.0.0.1:1/postgres",
+            "DOWN  cannot connect to PostgreSQL at 127.0.0.1:1",
+            "orders.unpaid",
+        ),
+        (
+            "OVERDUE_BROKER__MANAGEMENT_URL",
+            "http://127.0.0.1:1",
+            "LOOK  nothing is due, and nothing late; of the broker nothing is known: ",
+            "next hour",
+        ),
+    ] {
+        let run = world.overdue_with(&["status"], &[(name, url)]);
+        assert_eq!(run.code, Some(0), "{run}");
+        assert!(run.stdout.contains(says) && run.stdout.contains(shows), "{run}");
+    }
     world.orders("o", 12, -3_600_000).await;
     let json = until_says(&world, "counted", |json| {
         json["broker"]["known"]["business"][0]["consumers"].as_u64() == Some(0)
     })
     .await;
     assert_eq!(json["state"]["word"], "late");
-    let checked = world.overdue(&["status", "--check"]);
-    assert_eq!(checked.code, Some(2), "{checked}");
+    let checked = ends(&world, 2, &["status", "--check"]);
     assert!(checked.stdout.contains("\nLATE  12 orders"), "{checked}");
     let reason = json["state"]["reason"].as_str().unwrap();
     assert!(reason.starts_with("12 orders are overdue, by up to 60m"), "{reason}");
     assert!(reason.ends_with("no worker consumes orders.unpaid"), "{reason}");
-}
-
-#[apply(world_test)]
-async fn parked_messages_have_their_reasons() {
-    let world = World::new().await;
-    let worker = world.worker();
-    world.wire().await.publish_all("orders.in", "30min.unpayed", &ids("o", 7)).await;
-    let json = until_says(&world, "they are counted, and looked into", |json| {
-        json["broker"]["known"]["parked"].as_u64() == Some(7)
-            && json["broker"]["known"]["parked_reasons"][0][1].as_u64() == Some(7)
-            && json["broker"]["known"]["business"][0]["consumers"].as_u64() >= Some(1)
-    })
-    .await;
-    let reasons = &json["broker"]["known"]["parked_reasons"];
-    assert_eq!(reasons[0][0], "no level takes the routing key");
-    assert_eq!(json["state"]["word"], "look");
-    assert_eq!(json["state"]["next"], "overdue parked list");
-    let wire = world.wire().await;
-    until("back", async || wire.ready("orders.parked").await, |n| *n == 7).await;
-    worker.stop().await;
-}
-
-#[apply(world_test)]
-async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
-    let world = World::new().await;
-    let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
-    let run = world.overdue_with(&["status"], &gone);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stdout.contains("DOWN  cannot connect to PostgreSQL at 127.0.0.1:1"), "{run}");
-    assert!(run.stdout.contains("orders.unpaid"), "{run}");
-    let gone = [("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1")];
-    let run = world.overdue_with(&["status"], &gone);
-    assert_eq!(run.code, Some(0), "{run}");
-    assert!(run.stdout.contains("next hour"), "{run}");
-    assert!(
-        run.stdout
-            .contains("LOOK  nothing is due, and nothing late; of the broker nothing is known: "),
-        "{run}"
-    );
+    world
+        .sql(
+            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 100001);
+             INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('o', 'unpaid', now())",
+        )
+        .await;
+    let json = status(&world);
+    let counted = |what: &str, number: &str| {
+        let it = &database(&json)[what];
+        (it[number].as_u64(), it["more"].as_bool())
+    };
+    assert_eq!(counted("outbox", "events"), (Some(100_000), Some(true)));
+    assert_eq!(counted("scheduled", "notices"), (Some(1), Some(false)));
+    let ui = world.ui().await;
+    let (_, page) = ui.visitor().await.page("/").await;
+    assert!(page.contains("&#62; 100,000"), "{page}");
 }
 
 /// An object per line where nobody looks at a terminal, and Ctrl-C ends it.
@@ -164,11 +160,46 @@ fn helps(world: &World, next: &str) {
     assert!(matches!(run.code, Some(2 | 78)), "{run}");
 }
 
-/// Nothing is late yet: the grace of the sweep is a minute.
+/// Rights, locks and wrong SQL, one after the other; nothing is late yet: the grace of the sweep is a minute.
 #[apply(world_test)]
-async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
+async fn what_keeps_orders_from_being_closed_is_said_and_how_to_look() {
     let (world, worker) = consumed().await;
-    world.sql("ALTER TABLE orders RENAME closed_at TO ended_at").await;
+    let url = world.database_user().await;
+    let schema = &world.schema;
+    // A right that is missing, and one that only the reader lacks.
+    world.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
+    assert!(said_as(&world, &url).starts_with("ok: "), "{}", said_as(&world, &url));
+    world.orders("o", 1, -5_000).await;
+    let text = said_as(&world, &url);
+    let reason = format!("user {schema} cannot close orders: effect `close` ");
+    assert!(text.contains(&reason) && text.contains("permission denied for table "), "{text}");
+
+    // The row of the order, and another one that closing it needs; the whole table. As the user with the least rights.
+    world.sql(&all_granted(schema)).await;
+    let locks = [
+        ("SELECT FROM orders FOR UPDATE", "order o-0 cannot be closed: a row of orders"),
+        ("SELECT FROM stock FOR UPDATE", "order o-0 cannot be closed: a row of stock"),
+        ("LOCK TABLE stock IN ACCESS EXCLUSIVE MODE", "orders cannot be closed: stock"),
+    ];
+    for (sql, reason) in locks {
+        let mut client = world.store.client().await.unwrap();
+        let held = client.transaction().await.unwrap();
+        let pid: i32 = held.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        // A worker that has just begun to close orders holds no lock.
+        held.batch_execute("SET LOCAL application_name = 'backoffice'").await.unwrap();
+        held.batch_execute(sql).await.unwrap();
+        let holder = format!("{reason} is locked by pid {pid} (backoffice, user ");
+        // The attempt waits for a second: on a slow machine it may end before it was seen whom it waits for.
+        let names = |text: &str, doing: &str| text.contains(&holder) && text.contains(doing);
+        let whole = ", idle in transaction for ";
+        until("who holds it", async || said(&world), |text| names(text, whole)).await;
+        let least = "; what it does shows with GRANT pg_read_all_stats";
+        until("who holds it", async || said_as(&world, &url), |text| names(text, least)).await;
+        held.rollback().await.unwrap();
+    }
+
+    // Before and after the first order is overdue.
+    world.sql("DELETE FROM orders; ALTER TABLE orders RENAME closed_at TO ended_at").await;
     let text = said(&world);
     assert!(text.starts_with("look: orders cannot be closed: effect `close` "), "{text}");
     assert!(text.contains("column \"closed_at\" of relation \"orders\" does not exist"), "{text}");
@@ -192,56 +223,7 @@ async fn wrong_sql_is_said_before_and_after_the_first_order_is_overdue() {
     worker.stop().await;
 }
 
-/// The row of the order, and another one that closing it needs; the whole table. As the user with the least rights.
-#[apply(world_test)]
-async fn a_lock_is_said_with_who_holds_it() {
-    let (world, worker) = consumed().await;
-    let url = world.database_user().await;
-    let schema = &world.schema;
-    let all = format!(
-        "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}"
-    );
-    world.sql(&all).await;
-    world.orders("o", 1, -5_000).await;
-    let locks = [
-        ("SELECT FROM orders FOR UPDATE", "order o-0 cannot be closed: a row of orders"),
-        ("SELECT FROM stock FOR UPDATE", "order o-0 cannot be closed: a row of stock"),
-        ("LOCK TABLE stock IN ACCESS EXCLUSIVE MODE", "orders cannot be closed: stock"),
-    ];
-    for (sql, reason) in locks {
-        let mut client = world.store.client().await.unwrap();
-        let held = client.transaction().await.unwrap();
-        let pid: i32 = held.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
-        // A worker that has just begun to close orders is nobody who holds a lock.
-        held.batch_execute("SET LOCAL application_name = 'backoffice'").await.unwrap();
-        held.batch_execute(sql).await.unwrap();
-        let holder = format!("{reason} is locked by pid {pid} (backoffice, user ");
-        // The attempt waits for a second: on a slow machine it may end before it was seen whom it waits for.
-        let names = |text: &str, doing: &str| text.contains(&holder) && text.contains(doing);
-        let whole = ", idle in transaction for ";
-        until("who holds it", async || said(&world), |text| names(text, whole)).await;
-        let least = "; what it does shows with GRANT pg_read_all_stats";
-        until("who holds it", async || said_as(&world, &url), |text| names(text, least)).await;
-        held.rollback().await.unwrap();
-    }
-    worker.stop().await;
-}
-
-#[apply(world_test)]
-async fn a_right_that_is_missing_and_one_that_only_the_reader_lacks() {
-    let (world, worker) = consumed().await;
-    let url = world.database_user().await;
-    let schema = &world.schema;
-    world.sql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}")).await;
-    assert!(said_as(&world, &url).starts_with("ok: "), "{}", said_as(&world, &url));
-    world.orders("o", 1, -5_000).await;
-    let text = said_as(&world, &url);
-    let reason = format!("user {schema} cannot close orders: effect `close` ");
-    assert!(text.contains(&reason) && text.contains("permission denied for table "), "{text}");
-    worker.stop().await;
-}
-
-/// A queue that is gone, and a policy, before any order is overdue.
+/// A policy, parked messages with their reasons, and a queue that is gone, before any order is overdue.
 #[apply(world_test)]
 async fn what_is_wrong_on_the_broker_is_said_at_once() {
     let (world, worker) = consumed().await;
@@ -252,6 +234,18 @@ async fn what_is_wrong_on_the_broker_is_said_at_once() {
     assert!(reason.starts_with("policy short: "), "{reason}");
     world.delete("policies", "short").await;
     until_says(&world, "no policy", |json| json["state"]["word"] == "ok").await;
+    world.wire().await.publish_all("orders.in", "30min.unpayed", &ids("o", 7)).await;
+    let json = until_says(&world, "they are counted, and looked into", |json| {
+        json["broker"]["known"]["parked"].as_u64() == Some(7)
+            && json["broker"]["known"]["parked_reasons"][0][1].as_u64() == Some(7)
+    })
+    .await;
+    let reasons = &json["broker"]["known"]["parked_reasons"];
+    assert_eq!(reasons[0][0], "no level takes the routing key");
+    assert_eq!(json["state"]["word"], "look");
+    assert_eq!(json["state"]["next"], "overdue parked list");
+    let wire = world.wire().await;
+    until("back", async || wire.ready("orders.parked").await, |n| *n == 7).await;
     worker.stop().await;
     world.delete("queues", "orders.unpaid").await;
     let json =
@@ -260,27 +254,25 @@ async fn what_is_wrong_on_the_broker_is_said_at_once() {
     assert!(reason.starts_with("queue orders.unpaid: "), "{reason}");
 }
 
+fn all_granted(role: &str) -> String {
+    format!(
+        "GRANT ALL ON ALL TABLES IN SCHEMA {role} TO {role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {role} TO {role}"
+    )
+}
+
 /// The worker asks as its own user; whoever looks asks it.
 #[apply(world_test)]
 async fn a_worker_says_what_it_fails_at() {
     let world = World::new().await;
     let url = world.database_user().await;
     let schema = &world.schema;
-    world.sql(&format!(
-        "GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {schema}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}"
-    )).await;
-    let (process, address) = world
-        .listening(|command| {
-            command.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__WATCH_EVERY", "100ms");
-        })
-        .await;
+    world.sql(&all_granted(schema)).await;
+    let (process, address) = world.listening(|it| _ = it.env("OVERDUE_DATABASE__URL", &url)).await;
     world.sql(&format!("REVOKE UPDATE ON stock FROM {schema}")).await;
     world.orders("o", 2, -5_000).await;
     let look = async || {
-        let environment = [("OVERDUE_WORKER__LISTEN", address.to_string())];
-        let environment: Vec<_> =
-            environment.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let run = world.overdue_with(&["status", "-o", "json"], &environment);
+        let listens = [("OVERDUE_WORKER__LISTEN", &*address.to_string())];
+        let run = world.overdue_with(&["status", "-o", "json"], &listens);
         run.json()["state"]["reason"].as_str().unwrap().to_owned()
     };
     let says = |reason: &String| {
@@ -288,26 +280,4 @@ async fn a_worker_says_what_it_fails_at() {
     };
     until("the worker's own reason", look, says).await;
     assert!(process.log().contains("worker ready"));
-}
-
-/// What is counted is read, again and again while somebody looks.
-#[apply(world_test)]
-async fn of_what_waits_to_be_published_no_more_is_counted_than_is_needed() {
-    let world = World::new().await;
-    world
-        .sql(
-            "INSERT INTO outbox (event, order_id) SELECT 'order.closed', 'o' FROM generate_series(1, 100001);
-             INSERT INTO scheduled_notices (order_id, timeout, due_at) VALUES ('o', 'unpaid', now())",
-        )
-        .await;
-    let json = status(&world);
-    let counted = |what: &str, number: &str| {
-        let it = &database(&json)[what];
-        (it[number].as_u64(), it["more"].as_bool())
-    };
-    assert_eq!(counted("outbox", "events"), (Some(100_000), Some(true)));
-    assert_eq!(counted("scheduled", "notices"), (Some(1), Some(false)));
-    let ui = world.ui().await;
-    let (_, page) = ui.visitor().await.page("/").await;
-    assert!(page.contains("&#62; 100,000"), "{page}");
 }
