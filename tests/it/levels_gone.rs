@@ -4,33 +4,29 @@ use std::{sync::Arc, time::Duration};
 
 use overdue::{
     Delay,
-    internals::{
-        broker::{BrokerAddress, Management},
-        shutdown::Stop,
-        store::{Store, orders::Effect},
-        timing::Timing,
-        topology::Topology,
-        worker::{self, Worker},
-    },
+    internals::{broker::BrokerAddress, timing::Timing, topology::Topology},
 };
 
 use reqwest::Method;
 use serde_json::json;
 
-use super::health::{until_not_ready, until_ready};
-use crate::support::{Proxy, World, text, until, worker::settings, world::TOPOLOGY};
+use super::{
+    health::{until_not_ready, until_ready},
+    parked::ends,
+};
+use crate::support::{Proxy, World, text, until, worker::settings, world::CLASSIC};
 
 /// The topology of the tests without these levels.
 fn without(levels: &[&str]) -> Topology {
     let text = levels
         .iter()
-        .fold(TOPOLOGY.to_owned(), |text, level| text.replace(&format!("\"{level}\", "), ""));
+        .fold(CLASSIC.to_owned(), |text, level| text.replace(&format!("\"{level}\", "), ""));
     Topology::parse(&text).unwrap()
 }
 
 /// The topology of the tests with a timeout that uses this level.
 fn using(level: &str) -> String {
-    TOPOLOGY.replace("after = \"1s\"", &format!("after = \"{level}\""))
+    CLASSIC.replace("after = \"1s\"", &format!("after = \"{level}\""))
 }
 
 #[apply(world_test)]
@@ -167,24 +163,14 @@ async fn without_the_management_api_nothing_is_parked_for_a_level_that_is_gone()
     let world = World::new().await;
     let wire = world.wire().await;
     world.delete("queues", "orders.delay.2s").await;
-    let worker = Arc::new(Worker::new(
-        world.address(),
-        None::<Management>,
-        Store::new(&world.services.database_url(None), &world.schema, 8).unwrap(),
-        world.topology.clone(),
-        [("close".to_owned(), Effect::close())].into(),
-        settings(),
-    ));
-    let stop = Stop::new();
-    let (running, stopping) = (Arc::clone(&worker), stop.clone());
-    let task = tokio::spawn(async move { worker::run(&running, &stopping).await });
+    let [broker, management] = world.broker_user("", Some([".*"; 3])).await;
+    let urls = [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)];
+    let process = world.started(|it| _ = it.arg("--no-declare").envs(urls)).await;
     let orders = world.orders("o", 20, 4_500).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
     world.until_closed(20).await;
-    stop.request();
-    task.await.unwrap().unwrap();
+    process.stopped().await;
     world.parked(0).await;
-    assert_eq!(worker.counters.read().parked, 0);
 }
 
 /// As a publisher asks before it publishes.
@@ -206,17 +192,8 @@ async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
     assert!(!leads("2s").await);
     world.apply(&world.topology).await;
     assert!(leads("2s").await);
-}
 
-/// It asks for the exchanges on the way only: those of others count as well. What may not be seen is not taken for gone.
-#[apply(world_test)]
-async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
-    let world = World::new().await;
-    let route = world.topology.route("unpaid", &Delay::Level("2s".to_owned())).unwrap();
-    let leads = async || {
-        let routes = world.management().level_routes(&world.topology).await.unwrap();
-        routes.leads(&route)
-    };
+    // It asks for the exchanges on the way only: those of others count as well.
     world.unbind("orders.in", "orders.delay.2s", "2s.*").await;
     for exchange in ["one", "another"] {
         world.exchange(exchange, "fanout", json!({})).await;
@@ -224,17 +201,24 @@ async fn routes_through_the_exchanges_of_others_lead_to_a_level() {
     let key = json!({ "routing_key": "2s.*" });
     world.call(Method::POST, "bindings", &["e", "orders.in", "e", "one"], key.clone()).await;
     world.call(Method::POST, "bindings", &["e", "one", "e", "another"], key).await;
-    assert!(!leads().await);
+    assert!(!leads("2s").await);
     world.bind("another", "orders.delay.2s", "").await;
-    assert!(leads().await);
+    assert!(leads("2s").await);
     // A circle ends as well.
     let none = json!({ "routing_key": "" });
     world.call(Method::POST, "bindings", &["e", "another", "e", "one"], none).await;
-    assert!(leads().await);
+    assert!(leads("2s").await);
 
+    // A refusal to show the routes is not taken for levels that are gone.
     let user = world.user("management").await;
     let refused = world.management_of(&user).level_routes(&world.topology).await;
     assert!(refused.is_err(), "{refused:?}");
+}
+
+async fn closes(world: &World) {
+    let orders = world.orders("o", 5, 0).await;
+    world.publish("100ms", &orders).await;
+    world.until_closed(5).await;
 }
 
 /// As on a machine that was away during the roll-out. It works with what is there, and is not ready.
@@ -250,9 +234,7 @@ async fn a_worker_with_the_older_file_does_not_make_a_removed_level_again() {
     assert!(log.contains("orders.delay.2s") && log.contains("orders.delay.3s"), "{log}");
     until_not_ready(address, "levels: the broker has no level for 2s.unpaid: ").await;
     assert_eq!(world.own_objects().await, before);
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(5).await;
+    closes(&world).await;
     // Its own file again, and it is ready without a restart.
     world.apply(&world.topology).await;
     until_ready(address).await;
@@ -274,11 +256,8 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
     let status = world.overdue(&["status"]);
     assert!(status.stdout.contains("orders.delay.3s"), "{status}");
     assert!(status.stdout.contains("do: overdue apply"), "{status}");
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(5).await;
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    closes(&world).await;
+    ends(&world, 0, &["apply", "--yes"]);
     until_ready(address).await;
     process.until_logged("the broker routes to these levels again").await;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::parked::ends;
 use crate::support::{Parked, Run, World, samples, until};
 
 /// Nothing of it is due within a test, so the time that is left is the same in each.
@@ -9,49 +10,17 @@ const FAR: &str = "2099-01-01T00:00:00Z";
 /// The level that it waits in first.
 pub(super) const LAST_LEVEL: &str = "orders.delay.30m";
 
-const THREE: &str = r#"
-name = "orders"
+/// Four timeouts with three effects.
+const TIMEOUTS: [(&str, &str, &str); 4] = [
+    ("unpaid", "1s", "close"),
+    ("unpaid-too", "2s", "close"),
+    ("unshipped", "30m", "cancel"),
+    ("unconfirmed", "30m", "complete"),
+];
 
-[delay]
-levels = ["1s", "2s", "30m"]
-
-[[timeout]]
-name = "unpaid"
-after = "1s"
-
-[[timeout]]
-name = "unpaid-too"
-after = "2s"
-
-[[timeout]]
-name = "unshipped"
-after = "30m"
-effect = "cancel"
-
-[[timeout]]
-name = "unconfirmed"
-after = "30m"
-effect = "complete"
-
-[retry]
-after = ["1s"]
-"#;
-
-/// An effect whose `overdue_sql` is missing, or takes no place to begin at.
-const OWN: &str = r#"
-name = "orders"
-
-[delay]
-levels = ["1s", "30m"]
-
-[[timeout]]
-name = "unpaid"
-after = "1s"
-effect = "mine"
-
-[retry]
-after = ["1s"]
-"#;
+fn using(timeouts: &[(&str, &str, &str)]) -> String {
+    samples::orders("levels = ['1s', '2s', '30m']", timeouts, "['1s']")
+}
 
 pub(super) async fn far(world: &World, prefix: &str, count: usize) -> Vec<String> {
     let orders = world.orders(prefix, count, 1_000_000).await;
@@ -61,19 +30,13 @@ pub(super) async fn far(world: &World, prefix: &str, count: usize) -> Vec<String
 
 /// Open in each state that can become overdue, and final ones.
 async fn states() -> World {
-    let world = World::of(THREE).await;
+    let world = World::of(&using(&TIMEOUTS)).await;
     far(&world, "o", 3).await;
     world.orders("late", 2, -60_000).await;
     world.sql("UPDATE orders SET due_at = '2026-01-02T03:04:05.6Z' WHERE id = 'late-0'").await;
-    for (id, state) in [
-        ("paid", "paid"),
-        ("shipped", "shipped"),
-        ("closed", "closed"),
-        ("cancelled", "cancelled"),
-        ("completed", "completed"),
-    ] {
-        world.orders(id, 1, 1_000_000).await;
-        world.bring_to(&format!("{id}-0"), state).await;
+    for state in ["paid", "shipped", "closed", "cancelled", "completed"] {
+        world.orders(state, 1, 1_000_000).await;
+        world.bring_to(&format!("{state}-0"), state).await;
     }
     world
         .sql(&format!(
@@ -100,34 +63,17 @@ pub(super) async fn rebuild_again(run: impl Fn() -> Run) -> Run {
 }
 
 #[apply(world_test)]
-async fn what_would_be_published_is_shown_and_nothing_is_done() {
+async fn what_would_be_published_is_shown_and_then_each_open_order_has_one_notice() {
     let world = states().await;
     let run = world.overdue(&["rebuild", "--rate", "1"]);
     insta::assert_snapshot!("preview", world.shown(&run));
-    let run = world.overdue(&[
-        "rebuild",
-        "--timeout",
-        "unpaid-too",
-        "--from",
-        "unpaid-too/2090-01-01T00:00:00Z/",
-    ]);
+    let from = ["--timeout", "unpaid-too", "--from", "unpaid-too/2090-01-01T00:00:00Z/"];
+    let run = world.overdue(&[&["rebuild"], &from[..]].concat());
     insta::assert_snapshot!("preview_of_a_part", world.shown(&run));
-    let run = world.overdue(&["rebuild", "--timeout", "unpayed"]);
-    assert_eq!(run.code, Some(64), "{run}");
-    let run = world.overdue(&["rebuild", "--from", "gone/2090-01-01T00:00:00Z/o"]);
-    assert_eq!(run.code, Some(64), "{run}");
+    ends(&world, 64, &["rebuild", "--timeout", "unpayed"]);
+    ends(&world, 64, &["rebuild", "--from", "gone/2090-01-01T00:00:00Z/o"]);
     assert_eq!(world.wire().await.ready(LAST_LEVEL).await, 0);
-    world.sql("DELETE FROM orders").await;
-    let run = world.overdue(&["rebuild"]);
-    insta::assert_snapshot!("nothing_is_open", world.shown(&run));
-    world.sql("INSERT INTO orders (id, due_at) VALUES ('never', '9999-12-31')").await;
-    let run = world.overdue(&["rebuild"]);
-    assert!(run.stdout.ends_with("no other order is open: there is nothing to publish\n"), "{run}");
-}
 
-#[apply(world_test)]
-async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
-    let world = states().await;
     let run = world.overdue(&["rebuild", "--yes", "-o", "json"]);
     let json = run.json();
     assert_eq!((run.code, &json["published"]), (Some(0), &7.into()), "{run}");
@@ -140,17 +86,18 @@ async fn each_open_order_has_one_notice_through_a_timeout_of_its_effect() {
         let body = serde_json::json!({ "order_id": id, "due_at": FAR }).to_string();
         (body, key.to_owned(), Some(format!("{id}@{FAR}")))
     };
-    let mut expected = vec![
-        notice("o-0", "30m.unpaid"),
-        notice("o-1", "30m.unpaid"),
-        notice("o-2", "30m.unpaid"),
-        notice("paid-0", "30m.unshipped"),
-        notice("shipped-0", "30m.unconfirmed"),
-    ];
-    expected.sort();
-    assert_eq!(found, expected);
+    let unpaid = ["o-0", "o-1", "o-2"].map(|id| notice(id, "30m.unpaid"));
+    let others = [notice("paid-0", "30m.unshipped"), notice("shipped-0", "30m.unconfirmed")];
+    assert_eq!(found, [&unpaid[..], &others].concat());
     // What is overdue waits for nothing.
     assert_eq!(taken(&world, "orders.unpaid").await.0, set(["late-0".into(), "late-1".into()]));
+
+    world.sql("DELETE FROM orders").await;
+    let run = rebuild_again(|| world.overdue(&["rebuild"])).await;
+    insta::assert_snapshot!("nothing_is_open", world.shown(&run));
+    world.sql("INSERT INTO orders (id, due_at) VALUES ('never', '9999-12-31')").await;
+    let run = world.overdue(&["rebuild"]);
+    assert!(run.stdout.ends_with("no other order is open: there is nothing to publish\n"), "{run}");
 }
 
 /// The broker is empty, the orders are due now, soon and later; nothing but the notices closes them.
@@ -191,8 +138,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
     assert_eq!(wire.ready("orders.parked").await, 0);
     let bare = World::of_tables().await;
     far(&bare, "o", 2).await;
-    let run = bare.overdue(&["rebuild", "--yes"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = ends(&bare, 78, &["rebuild", "--yes"]);
     assert!(run.stderr.contains("`overdue apply`"), "{run}");
     // The first orders would be published, and one in the middle that takes this way would end it.
     let ladder = World::of(samples::LADDER).await;
@@ -200,20 +146,17 @@ async fn a_broker_without_the_topology_gets_nothing() {
     far(&ladder, "o", 2).await;
     let queue = "orders.ladder.delay.9h";
     ladder.delete("queues", queue).await;
-    let run = ladder.overdue(&["rebuild", "--yes", "--timeout", "unpaid"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = ends(&ladder, 78, &["rebuild", "--yes", "--timeout", "unpaid"]);
     assert!(run.stderr.contains(queue) && run.stderr.contains("nothing was published"), "{run}");
 }
 
 /// Between what a worker holds and what the shortest level lets go there is no way that ends in time.
 #[apply(world_test)]
 async fn levels_that_are_too_long_for_an_order_are_named_before() {
-    let text =
-        OWN.replace("\"1s\", ", "").replace("\"1s\"", "\"30m\"").replace("effect = \"mine\"", "");
-    let world = World::of(&text).await;
+    let timeout = [("unpaid", "30m", "close")];
+    let world = World::of(&samples::orders("levels = ['30m']", &timeout, "['30m']")).await;
     world.orders("o", 1, 900_000).await;
-    let run = world.overdue(&["rebuild", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = ends(&world, 0, &["rebuild", "--yes"]);
     let note = "note: no level is shorter than 30m: orders that are due before that, and in more than 10m, are closed by the sweep";
     assert!(run.stderr.contains(note), "{run}");
     assert_eq!(taken(&world, LAST_LEVEL).await.1, 1);
@@ -222,7 +165,7 @@ async fn levels_that_are_too_long_for_an_order_are_named_before() {
 /// An effect that nobody can ask for its open orders says what to write.
 #[apply(world_test)]
 async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
-    let world = World::of(OWN).await;
+    let world = World::of(&using(&[("unpaid", "1s", "mine")])).await;
     let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
     write("mine.sql", include_str!("../../sql/close.sql"));
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\n");
@@ -235,21 +178,13 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     insta::assert_snapshot!("without_pages", world.shown(&run));
     assert_eq!(world.overdue(&["effect", "check", "mine"]).code, Some(78));
     // As it should be, and failing.
-    let failing = include_str!("../../sql/overdue_ids.sql");
-    write(
-        "old.sql",
-        &failing.replace(
-            "interval '1 millisecond'",
-            "interval '1 millisecond' / (SELECT count(*) FROM stock)",
-        ),
-    );
+    let (whole, parts) = ("interval '1 millisecond'", "(SELECT count(*) FROM stock)");
+    let right = include_str!("../../sql/overdue_ids.sql");
+    write("old.sql", &right.replace(whole, &format!("{whole} / {parts}")));
     world.sql("DELETE FROM stock").await;
-    let run = world.overdue(&["rebuild"]);
-    assert_eq!(run.code, Some(1), "{run}");
-    assert!(
-        run.stderr.contains("effect `mine` (old.sql") && run.stderr.contains("division by zero"),
-        "{run}"
-    );
+    let run = ends(&world, 1, &["rebuild"]);
+    let place = "effect `mine` (old.sql";
+    assert!(run.stderr.contains(place) && run.stderr.contains("division by zero"), "{run}");
 }
 
 /// Dates at the ends of the calendar, and ids that no message can carry: what is shown before is what is done.
@@ -265,44 +200,31 @@ async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
         )
         .await;
     // As the program sees white space and control characters, and as it counts bytes.
-    let ids = [
-        "",
-        "two words",
-        "a\tb",
-        "a\u{a0}b",
-        "a\u{85}b",
-        "\u{3000}",
-        "a\u{200b}b",
-        "a\u{ad}b",
-        "é",
-    ];
+    let odd =
+        ["", "two words", "a\tb", "a\u{a0}b", "a\u{85}b", "\u{3000}", "a\u{200b}b", "a\u{ad}b"];
     let long = ["x".repeat(200), "x".repeat(201), "é".repeat(101)];
     let client = world.store.client().await.unwrap();
-    for id in ids.into_iter().chain(long.iter().map(String::as_str)) {
+    for id in odd.into_iter().chain(["é"]).chain(long.iter().map(String::as_str)) {
         let insert = "INSERT INTO orders (id, due_at) VALUES ($1, now() + interval '1 hour')";
         client.execute(insert, &[&id]).await.unwrap();
     }
     let run = world.overdue(&["rebuild", "--yes"]);
     insta::assert_snapshot!("odd_orders", world.shown(&run).replace(FAR, "<far>"));
     let far = taken(&world, LAST_LEVEL).await.0;
-    assert!(
-        far.contains("o-0") && far.contains("later-too") && far.contains(&"x".repeat(200)),
-        "{far:?}"
-    );
+    assert!(["o-0", "later-too", &long[0]].iter().all(|id| far.contains(*id)), "{far:?}");
     assert_eq!(taken(&world, "orders.unpaid").await.0, set(["always".into(), "old".into()]));
 }
 
 /// Its levels take every notice, and the broker parks each when it is due. Timeouts that are there are rebuilt.
 #[apply(world_test)]
 async fn a_timeout_that_is_not_applied_gets_nothing() {
-    let unshipped = "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\neffect = \"cancel\"\n\n";
-    assert!(THREE.contains(unshipped));
-    let world = World::of(&THREE.replace(unshipped, "")).await;
+    let [unpaid, too, _unshipped, unconfirmed] = TIMEOUTS;
+    let world = World::of(&using(&[unpaid, too, unconfirmed])).await;
     far(&world, "o", 2).await;
     assert!(world.pay("o-0").await);
     world.sql(&format!("UPDATE orders SET ship_by = '{FAR}' WHERE id = 'o-0'")).await;
     let newer = world.dir.path().join("newer.toml");
-    std::fs::write(&newer, THREE).unwrap();
+    std::fs::write(&newer, using(&TIMEOUTS)).unwrap();
     let newer = [("OVERDUE_TOPOLOGY", newer.to_str().unwrap())];
     let refused = |arguments: &[&str], nothing: &str| {
         let run = world.overdue_with(arguments, &newer);
