@@ -184,7 +184,7 @@ async fn a_flood_of_garbage_makes_no_new_series() {
     let after = series().await;
     let differ: Vec<&String> = after.symmetric_difference(&before).collect();
     assert!(differ.is_empty(), "{differ:?}");
-    // What Prometheus itself says of the names and the format, where its tool is.
+    // Names and format are what Prometheus itself takes, where its tool is.
     let Some(mut promtool) = promtool() else { return };
     let text = get(address, "/metrics").await.body;
     let mut promtool = promtool
@@ -217,9 +217,9 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
     assert!(process.log().contains("another process listens there"), "{}", process.log());
 }
 
-/// Somebody scrapes as fast as it goes: orders are closed, and neither database nor broker is asked for it.
+/// Under scrapes as fast as they go orders are closed, and neither database nor broker is asked for it.
 #[apply(world_test)]
-async fn scrapes_ask_nobody_and_slow_clients_and_garbage_hold_up_nothing() {
+async fn scrapes_slow_clients_and_garbage_hold_up_nothing() {
     let world = World::new().await;
     let hourly = |it: &mut Command| _ = it.env("OVERDUE_WORKER__WATCH_EVERY", "1h");
     let (mut process, address) = world.listening(hourly).await;

@@ -180,7 +180,7 @@ async fn messages_that_are_read_again_and_again_stay() {
 /// Without the database a list leaves out the orders' states. The rights that docs/parked.md names are enough for everything, and one
 /// less is not.
 #[apply(world_test)]
-async fn the_rights_of_somebody_on_call_and_what_is_not_read_at_all() {
+async fn the_rights_on_call_and_what_is_not_read_at_all() {
     let world = furnished().await;
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
     let run = world.overdue_with(&["parked", "list"], &gone);

@@ -130,7 +130,7 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
 async fn the_built_in_effects_pass_their_check_and_the_sweep_finds_what_is_overdue_in_each_state() {
     let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
-    // What is built in has an index for all that it asks, and locks rows in an order.
+    // Each built-in effect has an index for all that it asks, and locks rows in an order.
     let run = ends(&world, 0, &["effect", "check", "--all"]);
     for ended in ["2 closed", "2 cancelled", "2 completed"] {
         let tried = format!("tried on     2 orders, rolled back: {ended}");

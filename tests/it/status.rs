@@ -54,8 +54,8 @@ async fn what_was_closed_and_what_comes_due() {
     worker.stop().await;
 }
 
-/// What cannot be asked is said, and the rest is shown. Of what waits to be published no more is counted than is needed: it is read again
-/// and again while somebody looks.
+/// A service that cannot be asked is named, and the rest is shown. Of what waits to be published no more is counted than is needed: it is
+/// read again with each look.
 #[apply(world_test)]
 async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
     let world = World::new().await;
