@@ -1,6 +1,6 @@
 //! `[[alert]]` in the settings, and `overdue doctor --send-alert` if nothing is to be sent.
 
-use crate::support::Folder;
+use crate::{runs::Runs, support::Folder};
 
 const TOPOLOGY: &str = include_str!("../../topology.toml");
 
@@ -16,8 +16,7 @@ fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert_eq!(examples.len(), 6, "the first example, and five services");
     for example in examples {
-        let run = folder(example).run(&["config"], &[]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = folder(example).run(&["config"], &[]).exits(0);
         assert!(!run.stdout.contains("routing_key"), "{run}");
     }
     let secret =
@@ -27,53 +26,32 @@ fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
     assert!(!shown.to_string().contains("s3cret"), "{shown}");
 }
 
-fn refused(settings: &str) -> String {
-    let folder = folder(settings);
-    let run = folder.run(&["config"], &[]);
-    assert_eq!(run.code, Some(78), "{run}");
-    let path = folder.path("overdue.toml").display().to_string();
-    let shown = run.to_string().replace(&path, "<folder>/overdue.toml");
-    assert!(!shown.contains("s3cret"), "{shown}");
-    shown
-}
-
-/// All at once, each with the name of its alert and its place, and no secret in any of them.
+/// In the settings themselves, which every command reads: all at once, each with the name of its alert and its place.
 #[test]
 fn mistakes_in_alerts() {
-    let settings = "[[alert]]\nname = \"a\"\nurl = \"https://s3cret\"\nbody = \"s3cret\"\nbody_file = \"x\"\n\
-                    [[alert]]\nname = \"a\"\nurl = \"smtp://localhost\"\nurl_file = \"x\"\non = []\n\
-                    [[alert]]\nname = \"\"\n";
-    insta::assert_snapshot!(refused(settings));
-    let settings = "[[alert]]\nname = \"a\"\nurl = 5\non = [\"lat\"]\nurll = \"s3cret\"\n\
-                    from = \"s3cret\"\nto = [\"s3cret\"]\n";
-    insta::assert_snapshot!("mistakes_in_the_keys_of_alerts", refused(settings));
+    let mut runs = Runs::default();
+    for settings in [
+        "name = \"a\"\nurl = \"https://s3cret\"\nbody = \"s3cret\"\nbody_file = \"x\"\n\
+         [[alert]]\nname = \"a\"\nurl = \"smtp://localhost\"\nurl_file = \"x\"\non = []\n\
+         [[alert]]\nname = \"\"",
+        "name = \"a\"\nurl = 5\non = [\"lat\"]\nurll = \"s3cret\"\n\
+         from = \"s3cret\"\nto = [\"s3cret\"]",
+        "name = \"a\"\nurl = \"s3cret\"",
+        "name = \"a\"\nurl = \"ftp://s3cret\"",
+        "name = \"a\"\nurl = \"smtps://s3cret\"",
+        "name = \"a\"\nurl = \"http://localhost\"\nbody = '{\"s3cret\": \"{tekst}\"}'",
+        "name = \"a\"\nurl = \"http://localhost\"\nagain_after = \"59s\"",
+    ] {
+        let file = format!("[[alert]]\n{settings}\n");
+        runs.on(&[("overdue.toml", &file)], &["config"], &[]).exits(78);
+    }
+    insta::assert_snapshot!(runs);
 }
 
 #[test]
 fn there_is_nothing_to_send() {
-    let none = folder("").run(&["doctor", "--send-alert"], &[]);
-    assert_eq!(none.code, Some(78), "{none}");
+    let none = folder("").run(&["doctor", "--send-alert"], &[]).exits(78);
     assert!(none.stderr.contains("the settings have no alert: write one below"), "{none}");
-}
-
-/// What is in the settings themselves, which every command reads.
-#[test]
-fn every_command_refuses_a_url_or_a_body_that_cannot_be_used() {
-    let cases = [
-        ("url = \"s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
-        ("url = \"ftp://s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
-        (
-            "url = \"http://localhost\"\nbody = '{\"s3cret\": \"{tekst}\"}'",
-            "body has the unknown placeholder {tekst} at line 1, column 13; did you mean {text}?",
-        ),
-        ("url = \"smtps://s3cret\"", "its URL cannot be used: it begins with https:// or http://"),
-    ];
-    for (keys, reason) in cases {
-        let shown = refused(&format!("[[alert]]\nname = \"a\"\n{keys}\n"));
-        assert!(shown.contains(&format!("alert `a`: {reason}")), "{reason}: {shown}");
-    }
-    let keys = "[[alert]]\nname = \"a\"\nurl = \"http://localhost\"\nagain_after = \"59s\"\n";
-    assert!(refused(keys).contains("59s is less than 1m"));
 }
 
 /// Somebody is there to correct it; `doctor` says it before.
@@ -89,11 +67,9 @@ fn a_worker_does_not_start_with_an_alert_that_cannot_send() {
     ];
     for (keys, reason) in cases {
         let folder = folder(&format!("[[alert]]\nname = \"a\"\n{keys}\n"));
-        let run = folder.run(&["run"], &[]);
-        assert_eq!(run.code, Some(78), "{run}");
+        let run = folder.run(&["run"], &[]).exits(78);
         assert!(run.stderr.contains(&format!("alert `a`: {reason}")), "{reason}: {run}");
-        let run = folder.run(&["doctor"], &[]);
-        assert_eq!(run.code, Some(2), "{run}");
+        let run = folder.run(&["doctor"], &[]).exits(2);
         let line = run.stdout.lines().find(|line| line.contains("a cannot be used: "));
         assert!(line.is_some_and(|it| it.contains("error") && it.contains(reason)), "{run}");
     }

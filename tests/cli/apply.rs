@@ -1,12 +1,11 @@
 //! `overdue apply`: what it prints, and that it changes nothing it should not.
 
-use std::process::Command;
-
+use futures_util::future::join_all;
 use lapin::types::AMQPValue;
 use overdue::internals::objects::Objects;
 use serde_json::json;
 
-use crate::support::{Run, World, process::finish, until};
+use crate::support::{World, until};
 
 async fn observed(world: &World) -> Objects {
     world.objects().await
@@ -53,21 +52,18 @@ async fn a_queue_with_other_arguments_is_replaced_by_apply_and_stops_run() {
     let refused = world.overdue(&["run"]);
     insta::assert_snapshot!("replaced_run", world.shown(&refused));
     assert_eq!(refused.code, Some(78));
-    let shown = world.overdue(&["apply"]);
-    assert_eq!(shown.code, Some(64), "{shown}");
+    let shown = world.overdue(&["apply"]).exits(64);
     assert!(planned.stdout.starts_with(&shown.stdout), "{shown}");
     assert_eq!(queues(&world).await, before);
 
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "--yes"]).exits(0);
     assert!(applied.stdout.starts_with(shown.stdout.trim_end()), "{applied}");
     let after = queues(&world).await;
     for base in ["orders.delay.1s", "orders.unpaid"] {
         assert!(after.contains(&format!("{base}.2")), "{after:?}");
         assert!(!after.contains(&base.to_owned()), "{after:?}");
     }
-    let again = world.overdue(&["plan", "--check"]);
-    assert_eq!(again.code, Some(0), "{again}");
+    world.overdue(&["plan", "--check"]).exits(0);
     let _worker = world.started(|_| {}).await;
 }
 
@@ -87,17 +83,12 @@ async fn two_applies_at_once_both_succeed() {
 #[apply(world_test)]
 async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
     let world = World::empty().await;
-    let [url, management] = world.broker_user("management", Some(["^$", ".*", ".*"])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let applied = world.overdue_with(&["apply", "--yes"], &user);
-    assert_eq!(applied.code, Some(77), "{applied}");
+    let user = world.user_with("management", ["^$", ".*", ".*"]).await;
+    let applied = world.overdue_as(&["apply", "--yes"], &user).exits(77);
     insta::assert_snapshot!(world.shown(&applied));
     assert!(queues(&world).await.is_empty());
     world.store.init(&world.schema, true).await.unwrap();
-    let started = world.overdue_with(&["run"], &user);
+    let started = world.overdue_as(&["run"], &user);
     assert_eq!((started.code, started.stderr), (Some(77), applied.stderr));
 }
 
@@ -106,12 +97,8 @@ async fn a_user_who_may_not_declare_is_told_so_and_nothing_is_created() {
 async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_on_later() {
     let world = World::empty().await;
     let exchanges = r"^orders\.(in|dlx|park|owned|events|apply\.lock)$";
-    let [url, management] = world.broker_user("management", Some([exchanges, ".*", ".*"])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let applied = world.overdue_with(&["apply", "--yes", "-o", "json"], &user);
+    let user = world.user_with("management", [exchanges, ".*", ".*"]).await;
+    let applied = world.overdue_as(&["apply", "--yes", "-o", "json"], &user);
     assert_eq!((applied.code, &applied.json()["applied"]), (Some(3), &2.into()), "{applied}");
     assert!(
         applied.stderr.contains("2 of 31 steps are done; run `overdue apply` again"),
@@ -130,14 +117,8 @@ async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
     let world = World::new().await;
     let write = r"^orders\.(again|park|events)$";
     let read = r"^orders\.(unpaid|parked)$";
-    let [url, management] = world.broker_user("management", Some(["^$", write, read])).await;
-    let mut process = world
-        .started(|command| {
-            command
-                .env("OVERDUE_BROKER__URL", url)
-                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        })
-        .await;
+    let user = world.user_with("management", ["^$", write, read]).await;
+    let mut process = world.started_as(&user).await;
     let orders = world.orders("o", 5, 0).await;
     world.publish("100ms", &orders).await;
     world.publish("100ms", &["nobody".to_owned()]).await;
@@ -146,35 +127,23 @@ async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
     assert!(process.is_running());
 }
 
-/// The users of docs/services.md.
+/// The users of docs/services.md: one who applies, and a worker that declares what is not there.
 #[apply(world_test)]
 async fn the_documented_users_can_apply_and_run() {
-    let world = World::empty().await;
-    world.store.init(&world.schema, true).await.unwrap();
-    let orders = r"^orders\.";
-    let [url, management] = world.broker_user("management", Some([orders; 3])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let applied = world.overdue_with(&["apply", "--yes"], &user);
-    assert_eq!(applied.code, Some(0), "{applied}");
-    let observed = observed(&world).await;
-    assert!(world.topology.objects().bindings.is_subset(&observed.bindings));
-
-    let world = World::empty().await;
-    world.store.init(&world.schema, true).await.unwrap();
-    let [url, management] = world.broker_user("management", Some([orders; 3])).await;
-    let _process = world
-        .started(|command| {
-            command
-                .env("OVERDUE_BROKER__URL", url)
-                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        })
-        .await;
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
-    world.until_closed(5).await;
+    let runs = [true, false].map(async |applies| {
+        let world = World::empty().await;
+        world.store.init(&world.schema, true).await.unwrap();
+        let user = world.user_with("management", [r"^orders\."; 3]).await;
+        if applies {
+            world.overdue_as(&["apply", "--yes"], &user).exits(0);
+            assert!(world.topology.objects().bindings.is_subset(&observed(&world).await.bindings));
+        }
+        let _process = world.started_as(&user).await;
+        let orders = world.orders("o", 5, 0).await;
+        world.publish("100ms", &orders).await;
+        world.until_closed(5).await;
+    });
+    join_all(runs).await;
 }
 
 /// A pipeline gives it a time; what it said until then tells how far it was.
@@ -188,57 +157,14 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     let counted =
         async || world.management().observe().await.unwrap().messages_in("orders.delay.30m");
     until("counted", counted, |messages| *messages == Some(1)).await;
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "15s"]);
-    assert_eq!(applied.code, Some(1), "{applied}");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "15s"]).exits(1);
     insta::assert_snapshot!(world.shown(&applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
-    let again = world.overdue(&["apply", "--yes"]);
-    assert_eq!(again.code, Some(0), "{again}");
+    let again = world.overdue(&["apply", "--yes"]).exits(0);
     assert!(
         again.stdout.contains("~ queue     orders.delay.30m  1 message to come out"),
         "{again}"
     );
-}
-
-#[apply(world_test)]
-async fn options_that_make_no_sense_are_refused() {
-    let world = World::empty().await;
-    for arguments in [["--within", "1m"], ["--plan", "plan.json"]] {
-        let refused = world.overdue(&["apply", arguments[0], arguments[1]]);
-        assert_eq!(refused.code, Some(64), "{refused}");
-    }
-}
-
-/// `overdue` at a terminal, where somebody answers.
-fn at_a_terminal(world: &World, command: &str, answer: &str) -> Run {
-    let overdue = world.command(&[]);
-    let line = format!("{} {command}", overdue.get_program().to_str().unwrap());
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    script.current_dir(overdue.get_current_dir().unwrap());
-    for (name, value) in overdue.get_envs() {
-        script.env(name, value.unwrap_or_default());
-    }
-    finish(script, Some(answer.as_bytes()))
-}
-
-#[apply(world_test)]
-async fn at_a_terminal_it_asks_and_only_yes_is_yes() {
-    let world = World::empty().await;
-    for answer in ["n\n", "\n", "nope\n"] {
-        let refused = at_a_terminal(&world, "apply", answer);
-        assert_eq!(refused.code, Some(1), "{refused}");
-        assert!(refused.stdout.contains("apply this at amqp://"), "{refused}");
-        assert!(refused.stdout.contains("nothing was changed"), "{refused}");
-        assert!(queues(&world).await.is_empty());
-    }
-    let applied = at_a_terminal(&world, "apply", "y\n");
-    assert_eq!(applied.code, Some(0), "{applied}");
-    assert!(applied.stdout.contains("applied 31 of 31 steps"), "{applied}");
-    // Nothing to do is nothing to ask.
-    let again = at_a_terminal(&world, "apply", "");
-    assert_eq!(again.code, Some(0), "{again}");
-    assert!(!again.stdout.contains("[y/N]"), "{again}");
 }
 
 /// Also what only adds, and what was looked at.
@@ -248,8 +174,7 @@ async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
     let planned = world.overdue(&["plan", "-o", "json"]).json();
     let asked = planned["fingerprint"].as_str().unwrap();
     for arguments in [&["apply"][..], &["apply", "--plan", asked]] {
-        let refused = world.overdue_with_input(arguments, "y\n");
-        assert_eq!(refused.code, Some(64), "{refused}");
+        let refused = world.overdue_with_input(arguments, "y\n").exits(64);
         assert!(refused.stderr.contains("nothing was changed: without a terminal"), "{refused}");
         assert!(queues(&world).await.is_empty());
     }
@@ -261,12 +186,10 @@ async fn without_a_terminal_nothing_is_applied_unless_yes_is_said() {
 async fn a_name_to_discard_that_is_nowhere_is_noted() {
     let world = World::new().await;
     for command in ["plan", "apply"] {
-        let run = world.overdue(&[command, "--discard", "orders.nope"]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = world.overdue(&[command, "--discard", "orders.nope"]).exits(0);
         let said = "note: --discard orders.nope does nothing: there is no queue of this name";
         assert_eq!(run.stderr.trim(), said);
-        let run = world.overdue(&[command, "--discard", "orders.unpaid"]);
-        assert_eq!(run.code, Some(1), "{run}");
+        let run = world.overdue(&[command, "--discard", "orders.unpaid"]).exits(1);
         assert!(run.stdout.contains("orders.unpaid was named with --discard"), "{run}");
     }
 }

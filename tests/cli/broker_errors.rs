@@ -53,8 +53,7 @@ async fn what_each_refusal_says() {
     runs.at(&world, COMMANDS[0], &[]);
     insta::assert_snapshot!(runs);
     let unknown = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
-    let published = world.overdue_with(COMMANDS[0], &unknown);
-    assert_eq!(published.code, Some(69), "{published}");
+    let published = world.overdue_with(COMMANDS[0], &unknown).exits(69);
     assert!(published.stderr.contains("no-such-host.invalid"), "{published}");
 }
 
@@ -63,9 +62,7 @@ async fn what_each_refusal_says() {
 async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
     let world = World::new().await;
     let [url, management] = world.broker_user("", Some(["^$", r"^orders\.in$", "^$"])).await;
-    let published =
-        world.overdue_with(&["publish", "4711", "--level", "100ms"], &urls(&url, &management));
-    assert_eq!(published.code, Some(0), "{published}");
+    world.overdue_with(&["publish", "4711", "--level", "100ms"], &urls(&url, &management)).exits(0);
     let wire = world.wire().await;
     assert_eq!(wire.take_many("orders.unpaid", 1).await[0].text(), r#"{"order_id":"4711"}"#);
     let [url, management] = world.broker_user("", Some([r"^$"; 3])).await;

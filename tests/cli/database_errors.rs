@@ -2,10 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::{
-    runs::Runs,
-    support::{Run, World},
-};
+use crate::{runs::Runs, support::World};
 
 const INIT: [&str; 3] = ["database", "init", "--yes"];
 
@@ -40,8 +37,8 @@ async fn a_database_that_refuses_or_is_not_there() {
     insta::assert_snapshot!(runs);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://overdue@127.0.0.1:{}/x", silent.local_addr().unwrap().port());
-    let started = world.overdue_with(&["run"], &[("OVERDUE_DATABASE__URL", url.as_str())]);
-    assert_eq!(started.code, Some(69), "{started}");
+    let started =
+        world.overdue_with(&["run"], &[("OVERDUE_DATABASE__URL", url.as_str())]).exits(69);
     assert!(started.stderr.contains("no connection to PostgreSQL at 127.0.0.1:"), "{started}");
     let name = format!("{}_bytes", world.schema);
     let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
@@ -62,8 +59,7 @@ async fn missing_tables_and_the_command_that_creates_them() {
     let started = runs.at(&world, &["run"], &[]);
     assert!(started.stderr.contains("overdue database init"), "{started}");
     // Ours alone are not enough where there are no order tables.
-    let init = world.overdue(&INIT);
-    assert_eq!(init.code, Some(0), "{init}");
+    world.overdue(&INIT).exits(0);
     assert_eq!(world.overdue(&["run"]).code, Some(78));
     // Without a terminal it cannot ask.
     runs.at(&world, &["database", "init", "--reference-tables"], &[]);
@@ -140,11 +136,7 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}"
         ))
         .await;
-    let _process = world
-        .started(|command| {
-            command.env("OVERDUE_DATABASE__URL", url);
-        })
-        .await;
+    let _process = world.started(|it| _ = it.env("OVERDUE_DATABASE__URL", url)).await;
     let orders = world.orders("o", 3, 0).await;
     world.publish("100ms", &orders).await;
     world.until_closed(3).await;
@@ -186,8 +178,7 @@ async fn effects_that_do_not_fit() {
         assert!(sql.contains(from), "{from}");
         std::fs::write(world.dir.path().join("mine.sql"), sql.replace(from, to)).unwrap();
         runs.heading(&format!("`{to}` in the place of `{from}`"));
-        let started: Run = runs.at(&world, &["run"], &[]);
-        assert_eq!(started.code, Some(78), "{started}");
+        runs.at(&world, &["run"], &[]).exits(78);
     }
     runs.heading("an effect without SQL");
     let text = std::fs::read_to_string(world.topology_file()).unwrap();

@@ -14,8 +14,7 @@ late,2017-10-02T10:56:00Z,2017-10-02T11:56:00Z
 #[apply(world_test)]
 async fn it_tells_what_became_of_the_orders_what_holds_and_how_fast_it_was() {
     let world = World::new().await;
-    let run = world.overdue(&["demo", "--orders", "40", "--after", "500ms", "--keep"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["demo", "--orders", "40", "--after", "500ms", "--keep"]).exits(0);
     for line in [
         "orders                     40   created at ",
         "lateness p50",
@@ -38,8 +37,8 @@ async fn it_tells_what_became_of_the_orders_what_holds_and_how_fast_it_was() {
 async fn real_orders_are_played_faster() {
     let world = World::new().await;
     std::fs::write(world.dir.path().join("orders.csv"), REAL).unwrap();
-    let run = world.overdue(&["demo", "--orders", "orders.csv", "--speed", "900", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run =
+        world.overdue(&["demo", "--orders", "orders.csv", "--speed", "900", "-o", "json"]).exits(0);
     let report: Value = run.json();
     assert_eq!((&report["orders"], &report["after_ms"]), (&3.into(), &2_000.into()), "{run}");
     assert_eq!((&report["paid"], &report["payments_refused"]), (&1.into(), &1.into()), "{run}");
@@ -64,8 +63,8 @@ async fn orders_that_are_closed_twice_are_found() {
              WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION twice()",
         )
         .await;
-    let run = world.overdue(&["demo", "--orders", "9", "--after", "300ms", "--paid-share", "0"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    let run =
+        world.overdue(&["demo", "--orders", "9", "--after", "300ms", "--paid-share", "0"]).exits(1);
     assert!(run.stdout.contains("no order is closed twice, e.g. demo-"), "{run}");
     assert_eq!(run.stdout.matches("BROKEN by ").count(), 1, "{run}");
     assert!(run.stderr.contains("error: an invariant is broken"), "{run}");
@@ -76,27 +75,25 @@ async fn orders_that_are_closed_twice_are_found() {
 fn it_plays_nothing_where_the_tables_are_of_others() {
     const OWN: &str = include_str!("../../examples/own-tables/topology.toml");
     const EXPIRE: &str = include_str!("../../examples/own-tables/overdue.toml");
-    let refused = |topology: &str, settings: &str, arguments: &[&str], says: &str| {
+    let replaced = EXPIRE.replace("[effects.expire]", "[effects.close]");
+    let (reference, unpaid) = (include_str!("../../topology.toml"), &["--timeout", "unpaid"]);
+    let own = "closes them: the settings have SQL of their own for that effect; ";
+    for (topology, settings, arguments, says) in [
+        (OWN, EXPIRE, &[][..], "closes them: no timeout in topology.toml has that effect; "),
+        (OWN, EXPIRE, unpaid, "timeout `unpaid` in topology.toml has another effect; "),
+        (reference, &replaced, &[], own),
+        (reference, &replaced, unpaid, own),
+    ] {
         let files = [
             ("topology.toml", topology),
             ("overdue.toml", settings),
             ("expire.sql", "SELECT"),
             ("expire_overdue.sql", "SELECT"),
         ];
-        let folder = Folder::with(&files);
-        let run = folder.run(&[&["demo", "--after", "5s"], arguments].concat(), &[]);
-        assert_eq!(run.code, Some(78), "{run}");
+        let arguments = [&["demo", "--after", "5s"], arguments].concat();
+        let run = Folder::with(&files).run(&arguments, &[]).exits(78);
         assert!(run.stderr.contains(says), "{run}");
         assert!(run.stderr.ends_with("and a database for the test (docs/sizing.md)\n"), "{run}");
-    };
-    refused(OWN, EXPIRE, &[], "closes them: no timeout in topology.toml has that effect; ");
-    let unpaid = &["--timeout", "unpaid"];
-    refused(OWN, EXPIRE, unpaid, "timeout `unpaid` in topology.toml has another effect; ");
-    let replaced = EXPIRE.replace("[effects.expire]", "[effects.close]");
-    let reference = include_str!("../../topology.toml");
-    for arguments in [&[][..], unpaid] {
-        let says = "closes them: the settings have SQL of their own for that effect; ";
-        refused(reference, &replaced, arguments, says);
     }
 }
 
@@ -105,10 +102,6 @@ fn what_cannot_be_played_is_refused_before_anything_is_created() {
     let files =
         [("topology.toml", include_str!("../../topology.toml")), ("bad.csv", "order_id\n1\n")];
     let folder = Folder::with(&files);
-    let refused = |arguments: &[&str]| {
-        let run = folder.run(&[&["demo"], arguments].concat(), &[]);
-        (run.code, run.stderr)
-    };
     for (arguments, code, text) in [
         (&["--orders", "none.csv"][..], 78, "cannot read the orders file none.csv: "),
         (&["--orders", "bad.csv"], 78, "1 mistake in bad.csv; correct the file and start again"),
@@ -117,7 +110,7 @@ fn what_cannot_be_played_is_refused_before_anything_is_created() {
         (&["--paid-share", "0.6", "--late-share", "0.6"], 64, "are more than 1 together"),
         (&["--remove", "x"], 64, "a run id looks like `demo-3f9a1c2b`"),
     ] {
-        let (exit, stderr) = refused(arguments);
-        assert!(exit == Some(code) && stderr.contains(text), "{arguments:?}: {exit:?} {stderr}");
+        let run = folder.run(&[&["demo"], arguments].concat(), &[]).exits(code);
+        assert!(run.stderr.contains(text), "{arguments:?}: {run}");
     }
 }

@@ -1,8 +1,6 @@
 //! `overdue publish --dry-run`: where a notice goes. No broker is asked.
 
-use std::fmt::Write as _;
-
-use crate::support::Folder;
+use crate::{runs::Runs, support::Folder};
 
 const TIMEOUT: &str = "[[timeout]]\nname = 'unpaid'\nafter = '30m'\n[retry]\nafter = ['5s']\n";
 const LEVELS: &str = "name = 'orders'\n[delay]\nlevels = ['5s', '30s', '5m', '30m']\n";
@@ -26,19 +24,13 @@ fn a_dry_run_prints_exchange_routing_key_and_level() {
         (LEVELS, &["--timeout", "unpayed"]),
     ];
     let nowhere = [("OVERDUE_BROKER__URL", "amqp://nobody:secret@nowhere.invalid/shop")];
-    let mut shown = String::new();
+    let mut runs = Runs::default();
     for (delay, arguments) in cases {
-        let folder = Folder::with(&[("topology.toml", &format!("{delay}{TIMEOUT}"))]);
-        let run = folder.run(&[&["publish", "4711", "--dry-run"], arguments].concat(), &nowhere);
-        let (code, out) = (run.code.unwrap(), run.stdout + &run.stderr);
-        writeln!(
-            shown,
-            "$ overdue publish 4711 --dry-run {}\n{out}exit code {code}\n",
-            arguments.join(" ")
-        )
-        .unwrap();
+        let file = format!("{delay}{TIMEOUT}");
+        let arguments = [&["publish", "4711", "--dry-run"], arguments].concat();
+        runs.on(&[("topology.toml", &file)], &arguments, &nowhere);
     }
-    insta::assert_snapshot!(shown);
+    insta::assert_snapshot!(runs);
 }
 
 #[test]
@@ -47,10 +39,8 @@ fn a_topology_without_a_ladder_has_none_to_export() {
         let folder = Folder::with(&[("topology.toml", &format!("{delay}{TIMEOUT}"))]);
         folder.run(&["export", "--format", "ladder"], &[])
     };
-    let run = of(LADDER);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = of(LADDER).exits(0);
     insta::assert_snapshot!("the_ladder_for_publishers", run.stdout);
-    let run = of(LEVELS);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = of(LEVELS).exits(78);
     assert!(run.stderr.contains("has the strategy `levels`, and no ladder"), "{run}");
 }

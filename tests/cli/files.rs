@@ -70,16 +70,14 @@ fn a_topology_file_that_cannot_be_used() {
         runs.on(&[], command, &[]);
     }
     for command in [&["apply"][..], &["run"], &["publish", "4711"]] {
-        let run = runs.on(&[("topology.toml", BROKEN)], command, &NOWHERE);
-        assert_eq!(run.code, Some(78), "{run}");
+        runs.on(&[("topology.toml", BROKEN)], command, &NOWHERE).exits(78);
     }
     insta::assert_snapshot!(runs);
     let folder = Folder::with(&[]);
     std::fs::write(folder.path("binary.toml"), b"name = \"\xff\xfe\"").unwrap();
     std::fs::create_dir(folder.path("folder.toml")).unwrap();
     for name in ["binary.toml", "folder.toml"] {
-        let run = folder.run(&["check", "--topology", name], &[]);
-        assert_eq!(run.code, Some(78), "{run}");
+        let run = folder.run(&["check", "--topology", name], &[]).exits(78);
         assert!(run.stderr.contains(&format!("cannot read the topology file {name}")), "{run}");
     }
 }
@@ -135,7 +133,8 @@ fn what_cannot_be_understood_exits_64() {
         assert_eq!((run.code, &*run.stdout), (Some(64), ""), "{run}");
     }
     insta::assert_snapshot!(runs);
-    for arguments in [&[][..], &["database"], &["apply", "--within", "5s"]] {
+    let unfit = [["apply", "--within", "5s"], ["apply", "--plan", "plan.json"]];
+    for arguments in [&[][..], &["database"], &unfit[0], &unfit[1]] {
         let run = Folder::with(&[]).run(arguments, &[]);
         assert!(run.code == Some(64) && run.stdout.is_empty() && !run.stderr.is_empty(), "{run}");
     }

@@ -36,19 +36,16 @@ async fn every_command_refuses_and_nothing_is_changed() {
         until("nothing is changed", objects, |objects| *objects == before).await;
     }
     // Commands that look at what is there go on, and name the command that says it.
-    let run = world.overdue(&["parked", "list"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = world.overdue(&["parked", "list"]).exits(78);
     assert!(
         run.stderr.contains("has no queue orders.parked") && run.stderr.contains("`overdue apply`"),
         "{run}"
     );
-    let run = world.overdue(&["doctor"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["doctor"]).exits(2);
     let line = run.stdout.lines().find(|line| line.contains("plugins")).unwrap();
     assert!(line.contains("error") && line.contains("rabbitmq_delayed_message_exchange"), "{run}");
     assert!(run.stdout.contains("or take another strategy"), "{run}");
-    let run = world.overdue(&["status"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["status"]).exits(0);
     // What asks no broker works as ever.
     assert_eq!(world.overdue(&["check"]).code, Some(0));
     let dry = ["publish", "4711", "--timeout", "unpaid", "--after", "5m", "--dry-run"];

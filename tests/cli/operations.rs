@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Folder, World, overdue, process::finish, python::manifests};
+use crate::support::{Folder, overdue, process::finish, python::manifests};
 
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
@@ -69,11 +69,9 @@ fn the_manifests_name_what_there_is() {
     let files: Vec<(&str, &str)> =
         data.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let folder = Folder::with(&files);
-    let shown = folder.run(&["config"], &[]);
-    assert_eq!(shown.code, Some(0), "{shown}");
+    let shown = folder.run(&["config"], &[]).exits(0);
     let shown: toml::Table = shown.stdout.parse().unwrap();
-    let checked = folder.run(&["check", "--topology", "topology.toml", "--deny-warnings"], &[]);
-    assert_eq!(checked.code, Some(0), "{checked}");
+    folder.run(&["check", "--topology", "topology.toml", "--deny-warnings"], &[]).exits(0);
     let listen = shown["worker"]["listen"].as_str().unwrap();
     let policy = all.iter().find(|it| it["kind"] == "NetworkPolicy").unwrap();
     let allowed = policy["spec"]["ingress"][0]["ports"][0]["port"].to_string();
@@ -220,46 +218,16 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
 }
 
 #[test]
-fn the_page_links_every_runbook() {
+fn the_page_links_every_runbook_and_names_the_commands_that_remove() {
     let (page, runbooks) = (read("docs/operations.md"), read("docs/runbooks.md"));
     for name in runbooks.lines().filter_map(|line| line.strip_prefix("## ")) {
         let anchor = name.to_lowercase().replace(' ', "-").replace('\'', "");
         let link = format!("[{name}](runbooks.md#{anchor})");
         assert!(page.contains(&link), "docs/operations.md does not link {name}");
     }
-}
-
-/// The block of `language` that stands behind a heading of docs/operations.md and has `words` in it.
-fn block(heading: &str, language: &str, words: &str) -> String {
-    let page = read("docs/operations.md");
-    let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let fence = format!("```{language}\n");
-    let blocks = section.split(&fence).skip(1);
-    let mut blocks = blocks.map(|block| block.split("```").next().unwrap().to_owned());
-    blocks.find(|block| block.contains(words)).unwrap_or_else(|| panic!("{heading}: {words}"))
-}
-
-/// The commands of the page leave nothing of a topology and of the tables behind, and everything else as it was.
-#[apply(world_test)]
-async fn what_the_page_says_removes_everything() {
-    let world = World::new().await;
-    let wire = world.wire().await;
-    wire.queue("orders-of-others", &[]).await;
-    let script = block("Removal", "sh", "overdue remove --tables");
-    assert!(script.contains("overdue remove  "), "{script}");
-    world.until_all_counted().await;
-    let run = world.overdue(&["remove", "--tables", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
-    let left = world.management().observe().await.unwrap().objects;
-    assert_eq!(left.queues.keys().collect::<Vec<_>>(), ["orders-of-others"]);
-    let ours = left.exchanges.keys().filter(|name| name.starts_with("orders"));
-    assert_eq!(ours.count(), 0, "{:?}", left.exchanges.keys());
-    let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')
-               UNION ALL SELECT proname::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-               ORDER BY 1";
-    let left: Vec<String> = world.rows(sql).await.iter().map(|row| row.get(0)).collect();
-    // The reference tables stay: they are the order service's.
-    let theirs = ["order_items", "orders", "orders_refuse_transition", "stock"];
-    assert_eq!(left, theirs);
+    // What they remove: `tests/it/remove.rs`.
+    let (_, removal) = page.split_once("\n## Removal\n").unwrap();
+    assert!(
+        removal.contains("\noverdue remove  ") && removal.contains("\noverdue remove --tables ")
+    );
 }

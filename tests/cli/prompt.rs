@@ -26,9 +26,13 @@ async fn nothing_but_yes_changes_anything() {
 async fn yes_goes_ahead() {
     for keys in ["y\n", "Y\n", "yes\n"] {
         let world = World::empty().await;
-        let run = world.overdue_at_terminal(&["apply"], keys);
-        assert_eq!(run.code, Some(0), "{keys:?} {run}");
+        let run = world.overdue_at_terminal(&["apply"], keys).exits(0);
+        assert!(run.stderr.contains("apply this at amqp://"), "{keys:?} {run}");
+        assert!(run.stdout.contains("applied 31 of 31 steps"), "{keys:?} {run}");
         assert!(!world.own_objects().await.queues.is_empty(), "{keys:?}");
+        // Nothing to do is nothing to ask.
+        let again = world.overdue_at_terminal(&["apply"], "").exits(0);
+        assert!(!again.to_string().contains("[y/N]"), "{again}");
     }
 }
 

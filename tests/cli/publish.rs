@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::support::World;
+use crate::{
+    runs::Runs,
+    support::{World, process::finish, text, until},
+};
 
 /// Everything in the virtual host that waits or is due.
 async fn messages(world: &World) -> u32 {
@@ -19,43 +22,32 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
     let world = World::new().await;
     let wire = world.wire().await;
     let along = wire.listen("orders.in", "#").await;
-    let cases: [(&[&str], &str, &str, Option<&str>); 10] = [
-        (&[], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
-        (&["--timeout", "unpaid"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
-        (&["--level", "30m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
-        (
-            &["--category", "virtual"],
-            "500ms.unpaid",
-            r#"{"order_id":"4711"}"#,
-            Some("application/json"),
-        ),
-        (&["--text"], "1s.unpaid", "4711", Some("text/plain")),
+    let id = r#"{"order_id":"4711"}"#;
+    let both = r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#;
+    let due = "2024-11-20T10:30:00Z";
+    let cases: [(&[&str], &str, &str); 10] = [
+        (&[], "1s.unpaid", id),
+        (&["--timeout", "unpaid"], "1s.unpaid", id),
+        (&["--level", "30m"], "30m.unpaid", id),
+        (&["--category", "virtual"], "500ms.unpaid", id),
+        (&["--text"], "1s.unpaid", "4711"),
         // Due, and nothing shorter is there.
-        (
-            &["--due-at", "2024-11-20T10:30:00Z"],
-            "100ms.unpaid",
-            r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
-            Some("application/json"),
-        ),
-        (
-            &["--due-at", "2024-11-20T10:30:00Z", "--level", "2s"],
-            "2s.unpaid",
-            r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#,
-            Some("application/json"),
-        ),
+        (&["--due-at", due], "100ms.unpaid", both),
+        (&["--due-at", due, "--level", "2s"], "2s.unpaid", both),
         // The longest that lets go in time; the worker waits for the rest, or sends it on.
-        (&["--after", "1700ms"], "2s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
-        (&["--after", "1400ms"], "1s.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
-        (&["--after", "37m"], "30m.unpaid", r#"{"order_id":"4711"}"#, Some("application/json")),
+        (&["--after", "1700ms"], "2s.unpaid", id),
+        (&["--after", "1400ms"], "1s.unpaid", id),
+        (&["--after", "37m"], "30m.unpaid", id),
     ];
-    for (arguments, key, body, content_type) in cases {
-        let run = world.overdue(&[&["publish", "4711"], arguments].concat());
-        assert_eq!((run.code, run.stdout.as_str()), (Some(0), "published 1, refused 0\n"), "{run}");
+    for (arguments, key, body) in cases {
+        let run = world.overdue(&[&["publish", "4711"], arguments].concat()).exits(0);
+        assert_eq!(run.stdout, "published 1, refused 0\n");
         let message = wire.take_many(&along, 1).await.remove(0);
         assert_eq!((message.key.as_str(), message.text().as_str()), (key, body));
-        assert_eq!(message.content_type.as_deref(), content_type);
+        let kind = if body == "4711" { "text/plain" } else { "application/json" };
+        assert_eq!(message.content_type.as_deref(), Some(kind));
         assert_eq!(message.delivery_mode, Some(2));
-        let id = if arguments.contains(&"--due-at") { "4711@2024-11-20T10:30:00Z" } else { "4711" };
+        let id = if body == both { "4711@2024-11-20T10:30:00Z" } else { "4711" };
         assert_eq!(message.message_id.as_deref(), Some(id));
     }
 }
@@ -63,21 +55,19 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
 #[apply(world_test)]
 async fn an_unknown_level_category_or_timeout_is_refused_before_anything_is_sent() {
     let world = World::new().await;
-    let cases: [(&str, &[&str]); 4] = [
-        ("unknown_level", &["--level", "31m"]),
-        ("unknown_category", &["--category", "subscription"]),
-        ("unknown_timeout", &["--timeout", "unpayed"]),
-        ("unknown_timeout_and_level", &["--timeout", "unpayed", "--level", "31m"]),
-    ];
-    for (name, arguments) in cases {
-        let run = world.overdue(&[&["publish", "4711"], arguments].concat());
-        insta::assert_snapshot!(name, world.shown(&run));
+    let mut runs = Runs::default();
+    for arguments in [
+        &["--level", "31m"][..],
+        &["--category", "subscription"],
+        &["--timeout", "unpayed"],
+        &["--timeout", "unpayed", "--level", "31m"],
+    ] {
+        runs.at(&world, &[&["publish", "4711"], arguments].concat(), &[]).exits(78);
     }
     for id in ["", "two words", &"x".repeat(300)] {
-        let run = world.overdue(&["publish", id]);
-        assert_eq!(run.code, Some(78), "{run}");
-        assert!(run.stderr.starts_with("error: the order id"), "{run}");
+        runs.at(&world, &["publish", id], &[]).exits(78);
     }
+    insta::assert_snapshot!(runs);
     assert_eq!(messages(&world).await, 0);
 }
 
@@ -102,10 +92,8 @@ async fn many_orders_from_standard_input_each_go_their_way() {
     assert_eq!(said, (Some(0), "published 2500, refused 0\n", ""), "{run}");
     let wire = world.wire().await;
     let ready = async |queue: &str| wire.ready(queue).await;
-    crate::support::until("625 in 30m", async || ready("orders.delay.30m").await, |n| *n == 625)
-        .await;
-    crate::support::until("all others due", async || ready("orders.unpaid").await, |n| *n == 1_875)
-        .await;
+    until("625 in 30m", async || ready("orders.delay.30m").await, |n| *n == 625).await;
+    until("all others due", async || ready("orders.unpaid").await, |n| *n == 1_875).await;
 }
 
 const LADDER: &str = r#"
@@ -136,10 +124,8 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
     let due_at = now + std::time::Duration::from_secs(37 * 60 + 55); // data: a deadline
     // At once: it is a minute less before long.
     let until = format!(r#"{{"order_id":"until","due_at":"{due_at}"}}"#);
-    let run = world.overdue_with_input(&["publish"], &until);
-    assert_eq!(run.code, Some(0), "{run}");
-    let run = world.overdue(&["publish", "flag", "--after", "37m", "--timeout", "unpaid"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_with_input(&["publish"], &until).exits(0);
+    world.overdue(&["publish", "flag", "--after", "37m", "--timeout", "unpaid"]).exits(0);
     let lines = [
         r#"{"order_id":"line","after":"37m"}"#.to_owned(),
         // What a line says beats the flags, and with a delay `due_at` is a hint.
@@ -147,8 +133,7 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
         r#"{"order_id":"level","level":"37m"}"#.to_owned(),
         r#"{"order_id":"flags"}"#.to_owned(),
     ];
-    let run = world.overdue_with_input(&["publish", "--after", "20m"], &lines.join("\n"));
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_with_input(&["publish", "--after", "20m"], &lines.join("\n")).exits(0);
     let taken = wire.take_many(&along, 6).await;
     let key_of = |id: &str| {
         let message = taken.iter().find(|message| message.text().contains(id)).expect(id);
@@ -186,7 +171,7 @@ async fn refused_lines_are_named_by_number_and_the_others_are_published() {
     input.extend(b"\n\xff\xfe\n");
     let mut command = world.command(&["publish"]);
     command.env("NO_COLOR", "1");
-    let run = crate::support::process::finish(command, Some(&input));
+    let run = finish(command, Some(&input));
     insta::assert_snapshot!(world.shown(&run));
     assert_eq!(messages(&world).await, 2);
     let run = world.overdue_with_input(&["publish", "-o", "json"], "\n\nnonsense\n");
@@ -200,8 +185,7 @@ async fn refused_lines_are_named_by_number_and_the_others_are_published() {
 async fn a_line_without_end_is_the_last() {
     let world = World::new().await;
     let input = format!("{{\"order_id\":\"o-1\"}}\n{}\nbad\n", "x".repeat(1_000_000));
-    let run = world.overdue_with_input(&["publish", "--level", "30m"], &input);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = world.overdue_with_input(&["publish", "--level", "30m"], &input).exits(78);
     assert!(run.stdout.contains("line 2: neither it nor a later line was sent"), "{run}");
     assert!(run.stdout.ends_with("published 1, refused 1\n"), "{run}");
 }
@@ -213,14 +197,13 @@ async fn lines_that_the_broker_refuses_are_counted() {
     let wire = world.wire().await;
     let full = [
         ("x-max-length", lapin::types::AMQPValue::LongInt(1)),
-        ("x-overflow", crate::support::text("reject-publish")),
+        ("x-overflow", text("reject-publish")),
     ];
     wire.queue("full", &full).await;
     wire.bind("full", "orders.in", "30m.*").await;
     wire.publish("", "full", lapin::BasicProperties::default(), b"x").await;
     let lines: Vec<String> = (0..10).map(|n| format!("{{\"order_id\":\"o-{n}\"}}")).collect();
-    let run = world.overdue_with_input(&["publish", "--level", "30m"], &lines.join("\n"));
-    assert_eq!(run.code, Some(1), "{run}");
+    let run = world.overdue_with_input(&["publish", "--level", "30m"], &lines.join("\n")).exits(1);
     assert!(run.stdout.contains("line 10: message o-9 was refused by the broker"), "{run}");
     assert!(run.stdout.ends_with("published 0, refused 10\n"), "{run}");
 }
@@ -230,8 +213,7 @@ async fn lines_that_the_broker_refuses_are_counted() {
 async fn a_path_with_a_queue_that_nothing_leads_to_is_refused() {
     let world = World::of(LADDER).await;
     world.unbind("orders.ladder.1m", "orders.ladder.delay.7m", "*.*.7.#").await;
-    let run = world.overdue(&["publish", "4711", "--after", "37m"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = world.overdue(&["publish", "4711", "--after", "37m"]).exits(78);
     let said = "on the broker `orders.ladder.10m` leads `0.0.7.3.unpaid` to no level, a message would be parked";
     assert!(run.stderr.contains(said), "{run}");
     assert_eq!(world.overdue(&["publish", "4711", "--after", "36m"]).code, Some(0));
@@ -247,28 +229,14 @@ async fn a_level_that_the_broker_does_not_have_is_refused() {
     std::fs::write(&file, text.replace("\"30m\"]", "\"30m\", \"37m\"]")).unwrap();
     let said =
         "on the broker `orders.in` leads `37m.unpaid` to no level, a message would be parked";
-    let one = world.overdue(&["publish", "4711", "--level", "37m"]);
-    assert_eq!(one.code, Some(78), "{one}");
+    let one = world.overdue(&["publish", "4711", "--level", "37m"]).exits(78);
     assert!(one.stderr.contains(said), "{one}");
     let lines = "{\"order_id\":1,\"level\":\"30m\"}\n{\"order_id\":2,\"level\":\"37m\"}\n";
-    let many = world.overdue_with_input(&["publish"], lines);
-    assert_eq!(many.code, Some(78), "{many}");
+    let many = world.overdue_with_input(&["publish"], lines).exits(78);
     assert!(many.stdout.contains(&format!("line 2: {said}")), "{many}");
-    // A publisher that may not call the management API has AMQP to ask.
-    let [url, management] =
-        world.broker_user("", Some(["^orders\\.delay", "^orders\\.in$", "^$"])).await;
-    let user = [
-        ("OVERDUE_BROKER__URL", url.as_str()),
-        ("OVERDUE_BROKER__MANAGEMENT_URL", management.as_str()),
-    ];
-    let asked = world.overdue_with(&["publish", "4711", "--level", "37m"], &user);
-    assert_eq!(asked.code, Some(78), "{asked}");
-    assert!(asked.stderr.contains(said), "{asked}");
-    let there = world.overdue_with(&["publish", "4711", "--level", "30m"], &user);
-    assert_eq!(there.code, Some(0), "{there}");
     world.parked(0).await;
-    // A level that was changed twice has a queue of the third generation only.
-    world.wire().await.queue("orders.delay.37m.3", &[]).await;
-    let third = world.overdue_with(&["publish", "4711", "--level", "37m"], &user);
-    assert_eq!(third.code, Some(0), "{third}");
+    // A publisher that may not call the management API is not warned.
+    let user = world.user_with("", ["^$", r"^orders\.in$", "^$"]).await;
+    world.overdue_as(&["publish", "4711", "--level", "37m"], &user).exits(0);
+    world.parked(1).await;
 }

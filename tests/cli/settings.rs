@@ -58,8 +58,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
     let folder = Folder::with(&[]);
     let mut command = folder.command(CONFIG);
     command.env("OVERDUE_BROKER__URL", std::ffi::OsStr::from_bytes(b"amqp://h\xf6st"));
-    let run = finish(command, None);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = finish(command, None).exits(78);
     assert!(run.stderr.contains("OVERDUE_BROKER__URL: it is not UTF-8"), "{run}");
 }
 
@@ -116,9 +115,7 @@ fn what_a_settings_file_names_lies_beside_it() {
     let below = folder.path("below");
     std::fs::create_dir(&below).unwrap();
     let paths = |arguments: &[&str], from: &str, environment: &[(&str, &str)]| {
-        let mut command = folder.command(arguments);
-        command.current_dir(folder.path(from)).envs(environment.iter().copied());
-        let run = finish(command, None);
+        let run = folder.run_in(from, arguments, environment);
         let settings: toml::Table =
             run.stdout.parse().unwrap_or_else(|error| panic!("{error}: {run}"));
         let mine = &settings["effects"]["mine"];
@@ -156,8 +153,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
         ("OVERDUE_BROKER_RACK", "7"),
         ("OVERDUE_TEST_PYTHON", "x"),
     ];
-    let run = folder.run(&["config", "--database-url", "postgres://flag/x"], &environment);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = folder.run(&["config", "--database-url", "postgres://flag/x"], &environment).exits(0);
     let settings: toml::Table = run.stdout.parse().unwrap();
     assert_eq!(settings["topology"].as_str(), Some("environment.toml"));
     assert_eq!(settings["worker"]["batch_size"].as_integer(), Some(7));
@@ -183,19 +179,14 @@ fn config_shows_no_password_wherever_it_stands() {
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://worker:s3cr%40t@host:15672"),
         ("OVERDUE_DATABASE__URL", "postgres://worker:s3cr%40t@host/shop?sslmode=require"),
     ];
-    let run = folder.run(&["config"], &environment);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = folder.run(CONFIG, &environment).exits(0);
     assert!(!run.stdout.contains("s3cr"), "{run}");
     assert!(run.stdout.contains("postgres://worker:***@host/shop?sslmode=require"), "{run}");
-    let elsewhere = [
-        "postgres://worker@host/shop?password=s3cret",
+    for url in [
         "postgres://worker@host/shop?sslmode=require&password=s3cret&user=x",
         "host=localhost user=worker password=s3cret",
-        "s3cret",
-    ];
-    for url in elsewhere {
-        let run = folder.run(&["config"], &[("OVERDUE_DATABASE__URL", url)]);
-        assert_eq!(run.code, Some(0), "{run}");
+    ] {
+        let run = folder.run(CONFIG, &[("OVERDUE_DATABASE__URL", url)]).exits(0);
         assert!(!run.stdout.contains("s3cret"), "{url}: {run}");
     }
 }
@@ -204,15 +195,12 @@ fn config_shows_no_password_wherever_it_stands() {
 fn a_settings_file_in_a_folder_above_is_read() {
     let folder = Folder::with(&[("overdue.toml", "[worker]\nbatch_size = 7\n")]);
     std::fs::create_dir_all(folder.path("services/orders")).unwrap();
-    let mut command = folder.command(&["config"]);
-    command.current_dir(folder.path("services/orders"));
-    let run = finish(command, None);
+    let run = folder.run_in("services/orders", CONFIG, &[]);
     assert!(run.stdout.contains("batch_size = 7"), "{run}");
     let file = folder.path("overdue.toml").canonicalize().unwrap().display().to_string();
     assert_eq!(run.stdout.lines().next(), Some(&*format!("# settings file: {file}")), "{run}");
-    let mut command = folder.command(&["config", "-o", "json"]);
-    command.current_dir(folder.path("services/orders"));
-    assert_eq!(finish(command, None).json()["settings_file"], *file);
+    let json = folder.run_in("services/orders", &["config", "-o", "json"], &[]).json();
+    assert_eq!(json["settings_file"], *file);
     let none = Folder::with(&[]).run(&["config"], &[]);
     assert_eq!(none.stdout.lines().next(), Some("# no settings file"), "{none}");
     // In a container every command reads what the worker reads.
@@ -220,8 +208,7 @@ fn a_settings_file_in_a_folder_above_is_read() {
     let file = named.path("worker.toml").display().to_string();
     let health = named.run(&["health"], &[("OVERDUE_CONFIG", &file)]);
     assert!(health.stderr.contains("127.0.0.1:9700"), "{health}");
-    let missing = named.run(&["config"], &[("OVERDUE_CONFIG", "missing.toml")]);
-    assert_eq!(missing.code, Some(78), "{missing}");
+    named.run(CONFIG, &[("OVERDUE_CONFIG", "missing.toml")]).exits(78);
 }
 
 /// As in /tmp, where anybody can lay one.
@@ -230,19 +217,12 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     let folder = Folder::with(&[("overdue.toml", "[database]\nsearch_path = \"mallory\"\n")]);
     let file = folder.path("overdue.toml").canonicalize().unwrap();
     std::fs::create_dir(folder.path("work")).unwrap();
-    let run_with = |arguments: &[&str], from: &str, variables: &[(&str, &str)]| {
-        let mut command = folder.command(arguments);
-        command.current_dir(folder.path(from)).env_remove("CI").envs(variables.iter().copied());
-        finish(command, None)
-    };
-    let run = |arguments: &[&str], from: &str| run_with(arguments, from, &[]);
-    let ci_job = |from: &str| run_with(&["config"], from, &[("CI", "true")]);
+    let ci_job = |from: &str| folder.run_in(from, CONFIG, &[("CI", "true")]);
     let mode = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
     let name = file.display().to_string();
     let refused = |reason: &str| {
         for from in ["work", "."] {
-            let config = run(&["config"], from);
-            assert_eq!(config.code, Some(78), "{config}");
+            let config = folder.run_in(from, CONFIG, &[]).exits(78);
             let said = format!(
                 "the settings file {name} is not used: {reason}. Look at it; then name it, with --config {name} or \
                  OVERDUE_CONFIG={name}, or name another one"
@@ -250,8 +230,8 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
             assert!(config.stderr.contains(&said), "{config}");
             assert!(!config.to_string().contains("mallory"), "{config}");
         }
-        let flag = run(&["--config", &name, "config"], "work");
-        let variable = run_with(&["config"], "work", &[("OVERDUE_CONFIG", &name)]);
+        let flag = folder.run_in("work", &["--config", &name, "config"], &[]);
+        let variable = folder.run_in("work", CONFIG, &[("OVERDUE_CONFIG", &name)]);
         for named in [flag, variable] {
             assert!(named.stdout.contains("search_path = \"mallory\""), "{named}");
         }
@@ -260,7 +240,7 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     refused("everybody can write it");
     assert_eq!(ci_job(".").code, Some(78));
     mode(0o664);
-    assert_eq!(run(&["config"], "work").code, Some(0));
+    folder.run_in("work", CONFIG, &[]).exits(0);
     // Only root can give a file away.
     if chown(&file, Some(4_711), None).is_err() {
         return;

@@ -5,21 +5,18 @@ use crate::support::{World, until};
 #[apply(world_test)]
 async fn run_declares_the_topology_and_closes_what_publish_announced() {
     let world = World::empty().await;
-    let init = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
-    assert_eq!(init.code, Some(0), "{init}");
+    world.overdue(&["database", "init", "--reference-tables", "--yes"]).exits(0);
     let mut process = world.started(|_| {}).await;
     let orders = world.orders("o", 2, 500).await;
     for (order, arguments) in
         orders.iter().zip([&["--level", "500ms"][..], &["--text", "--category", "virtual"]])
     {
-        let published = world.overdue(&[&["publish", order], arguments].concat());
-        assert_eq!(published.code, Some(0), "{published}");
+        let published = world.overdue(&[&["publish", order], arguments].concat()).exits(0);
         assert_eq!(published.stdout, "published 1, refused 0\n");
     }
     world.until_closed(2).await;
     world.assert_invariants().await;
-    process.signal("TERM");
-    assert_eq!(process.ended().await.code(), Some(0), "{}", process.log());
+    process.stops().await;
     let log = process.log();
     assert!(log.contains("closed=2 already_final=0"), "{log}");
 }
@@ -42,11 +39,7 @@ async fn parked_messages_do_not_flood_the_log() {
         wire.publish_all("orders.in", "100ms.unpaid", &garbage).await;
         let due = async || wire.ready("orders.unpaid").await;
         until("all are due", due, |due| *due as usize == MESSAGES).await;
-        let mut process = world
-            .started(|command| {
-                command.env("OVERDUE_LOG__FILTER", filter);
-            })
-            .await;
+        let mut process = world.started(|it| _ = it.env("OVERDUE_LOG__FILTER", filter)).await;
         world.parked(MESSAGES).await;
         // A stop gives the last confirms two seconds.
         until("all are reported", async || counted(&process.log()), |counted| *counted >= MESSAGES)
@@ -67,17 +60,18 @@ async fn parked_messages_do_not_flood_the_log() {
     }
 }
 
+/// What a worker logs from its start to its end.
+async fn log(world: &World, (variable, value): (&str, &str)) -> String {
+    let mut process = world.started(|it| _ = it.env(variable, value)).await;
+    process.signal("TERM");
+    process.ended().await;
+    process.log()
+}
+
 #[apply(world_test)]
 async fn the_log_shows_no_password() {
     let world = World::new().await;
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_LOG__FILTER", "trace");
-        })
-        .await;
-    process.signal("TERM");
-    process.ended().await;
-    let log = process.log();
+    let log = log(&world, ("OVERDUE_LOG__FILTER", "trace")).await;
     for url in [&world.services.broker, &world.services.database, &world.services.management] {
         let login = format!("{}:{}@", url.username(), url.password().unwrap());
         assert!(!log.contains(&login), "{login}");
@@ -87,14 +81,7 @@ async fn the_log_shows_no_password() {
 #[apply(world_test)]
 async fn a_log_in_json_is_one_object_per_line() {
     let world = World::new().await;
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_LOG__FORMAT", "json");
-        })
-        .await;
-    process.signal("TERM");
-    process.ended().await;
-    let log = process.log();
+    let log = log(&world, ("OVERDUE_LOG__FORMAT", "json")).await;
     let events: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let messages: Vec<_> = events.iter().map(|event| &event["fields"]["message"]).collect();

@@ -29,15 +29,12 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     let wire = world.wire().await;
     wire.bind("orders.refunds", "orders.events", "#").await;
     world.until_all_counted().await;
-    let unasked = world.overdue(&["remove"]);
-    assert_eq!(unasked.code, Some(64), "{unasked}");
-    let removed = world.overdue(&["remove", "--yes"]);
-    assert_eq!(removed.code, Some(0), "{removed}");
+    world.overdue(&["remove"]).exits(64);
+    let removed = world.overdue(&["remove", "--yes"]).exits(0);
     insta::assert_snapshot!(world.shown(&removed));
     assert_eq!(world.own_objects().await, alone);
     assert_eq!(wire.ready(&format!("{}.delay.30m", theirs.name)).await, 1);
-    let again = world.overdue(&["remove"]);
-    assert_eq!(again.code, Some(0), "{again}");
+    let again = world.overdue(&["remove"]).exits(0);
     insta::assert_snapshot!("again", world.shown(&again));
 }
 
@@ -49,8 +46,7 @@ async fn what_is_in_use_or_holds_messages_is_refused() {
     world.until_all_counted().await;
     let mut worker = world.started(|_| {}).await;
     let before = world.own_objects().await;
-    let used = world.overdue(&["remove", "--yes", "--discard-waiting"]);
-    assert_eq!(used.code, Some(1), "{used}");
+    let used = world.overdue(&["remove", "--yes", "--discard-waiting"]).exits(1);
     assert!(used.stdout.contains("orders.unpaid is consumed"), "{used}");
     worker.kill();
     let refused = async || world.overdue(&["remove", "--yes"]);
@@ -78,18 +74,15 @@ async fn the_tables_go_on_request_and_the_users_stay() {
         .await;
     world.until_all_counted().await;
     let remove = ["remove", "--tables", "--yes"];
-    let waits = world.overdue(&remove);
-    assert_eq!(waits.code, Some(1), "{waits}");
+    let waits = world.overdue(&remove).exits(1);
     insta::assert_snapshot!("tables_with_rows", world.shown(&waits));
     world.sql("DELETE FROM outbox").await;
-    let depends = world.overdue(&remove);
-    assert_eq!(depends.code, Some(1), "{depends}");
+    let depends = world.overdue(&remove).exits(1);
     assert!(depends.stderr.contains("trigger later on table orders depends on"), "{depends}");
     assert!(world.own_objects().await.queues.is_empty());
     world.sql("DROP TRIGGER later ON orders").await;
-    let removed = world.overdue(&remove);
-    assert_eq!(removed.code, Some(0), "{removed}");
-    let left = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+    let removed = world.overdue(&remove).exits(0);
+    let left = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')
                     AND relname NOT IN ('orders', 'order_items', 'stock')";
     assert_eq!(world.number(left).await, 0, "{removed}");
     let left = "SELECT count(*) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
@@ -111,14 +104,12 @@ async fn tables_of_another_topology_stay() {
     world.until_all_counted().await;
     let before = world.own_objects().await;
     let remove = ["remove", "--tables", "--yes"];
-    let shared = world.overdue(&remove);
-    assert_eq!(shared.code, Some(1), "{shared}");
+    let shared = world.overdue(&remove).exits(1);
     insta::assert_snapshot!(world.shown(&Run { stdout: String::new(), ..shared }));
     assert_eq!(world.own_objects().await, before);
     // What the text says.
     world.sql("DELETE FROM schedule_timeouts WHERE topology = 'returns'").await;
-    let removed = world.overdue(&remove);
-    assert_eq!(removed.code, Some(0), "{removed}");
+    world.overdue(&remove).exits(0);
 }
 
 /// A table of the user, with a name of ours.
@@ -133,8 +124,7 @@ async fn a_table_that_has_only_the_name_is_not_dropped() {
         world.sql(theirs).await;
         world.until_all_counted().await;
         let before = world.own_objects().await;
-        let refused = world.overdue(&["remove", "--tables", "--yes", "--discard-waiting"]);
-        assert_eq!(refused.code, Some(1), "{refused}");
+        let refused = world.overdue(&["remove", "--tables", "--yes", "--discard-waiting"]).exits(1);
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 "a_table_that_has_only_the_name",
@@ -184,8 +174,7 @@ async fn tables_that_a_transaction_uses_stay() {
     let mut client = world.store.client().await.unwrap();
     let reader = client.transaction().await.unwrap();
     reader.query("SELECT FROM outbox", &[]).await.unwrap();
-    let used = world.overdue(&["remove", "--tables", "--yes"]);
-    assert_eq!(used.code, Some(1), "{used}");
+    let used = world.overdue(&["remove", "--tables", "--yes"]).exits(1);
     let said = "a transaction uses one of the tables, and none of them was dropped";
     assert!(used.stderr.contains(said), "{used}");
     reader.rollback().await.unwrap();

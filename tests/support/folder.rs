@@ -26,6 +26,13 @@ impl Folder {
         finish(command, None)
     }
 
+    /// Runs a command in a folder below it.
+    pub fn run_in(&self, below: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+        let mut command = self.command(arguments);
+        command.current_dir(self.path(below)).envs(environment.iter().copied());
+        finish(command, None)
+    }
+
     /// A command, not yet run.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = overdue(arguments);

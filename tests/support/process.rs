@@ -35,6 +35,13 @@ impl std::fmt::Display for Run {
 }
 
 impl Run {
+    /// The run, if it has this exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
     /// The answer as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
@@ -127,16 +134,21 @@ impl World {
     /// Like [`World::command`], as a user of the broker.
     pub fn command_as(&self, arguments: &[&str], user: &str) -> Command {
         let mut command = self.command(arguments);
+        self.set_user(&mut command, user);
+        command
+    }
+
+    fn set_user(&self, command: &mut Command, user: &str) {
         let [broker, management] = self.urls_of(Some(user));
-        command
-            .env("OVERDUE_BROKER__URL", broker)
-            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        command
+        command.env("OVERDUE_BROKER__URL", broker);
+        command.env("OVERDUE_BROKER__MANAGEMENT_URL", management);
     }
 
     /// Runs `overdue` as a user of the broker to its end.
     pub fn overdue_as(&self, arguments: &[&str], user: &str) -> Run {
-        finish(self.command_as(arguments, user), None)
+        let mut command = self.ending(arguments);
+        self.set_user(&mut command, user);
+        finish(command, None)
     }
 
     /// Runs `overdue` on this world with more environment variables to its end.
@@ -229,6 +241,11 @@ impl World {
         process.until_logged("worker ready").await;
         process
     }
+
+    /// The same as a user of the broker.
+    pub async fn started_as(&self, user: &str) -> WorkerProcess {
+        self.started(|command| self.set_user(command, user)).await
+    }
 }
 
 /// `overdue run` as a process; killed when it goes.
@@ -285,9 +302,14 @@ impl WorkerProcess {
     }
 
     /// SIGTERM, and waits until it has ended well.
-    pub async fn stopped(mut self) {
+    pub async fn stops(&mut self) {
         self.signal("TERM");
-        assert!(self.ended().await.success());
+        assert!(self.ended().await.success(), "{}", self.log());
+    }
+
+    /// The same, and it goes.
+    pub async fn stopped(mut self) {
+        self.stops().await;
     }
 
     /// Waits until it has ended by itself.

@@ -48,6 +48,12 @@ impl World {
         self.urls_of(Some(&user))
     }
 
+    /// The same with permissions; its name.
+    pub async fn user_with(&self, tags: &str, permissions: [&str; 3]) -> String {
+        self.broker_user(tags, Some(permissions)).await;
+        format!("{}-user", self.vhost)
+    }
+
     /// AMQP URI and URL of the management API as `user`, or as administrator.
     pub fn urls_of(&self, user: Option<&str>) -> [String; 2] {
         [self.broker_url(), self.services.management.to_string()].map(|url| {
