@@ -182,8 +182,18 @@ fn tries_are_read_as_they_are_written_and_a_forged_number_is_none() {
     for written in [(0, 0), (3, 0), (0, 2), (1_000_000, 1_000_000)] {
         assert_eq!(tries(&copy(written.0, written.1).headers), written);
     }
-    for forged in [AMQPValue::LongLongInt(1_000_001), AMQPValue::LongLongInt(-1), text("3")] {
-        assert_eq!(tries(&table(&[("x-attempt", forged.clone()), ("x-guarded", forged)])), (0, 0));
+    // Clients write numbers in any size.
+    for (number, read) in [
+        (AMQPValue::LongInt(7), 7),
+        (AMQPValue::LongLongInt(7), 7),
+        (AMQPValue::LongUInt(7), 7),
+        (AMQPValue::LongLongInt(1_000_001), 0),
+        (AMQPValue::LongInt(-7), 0),
+        (AMQPValue::LongLongInt(-1), 0),
+        (text("3"), 0),
+    ] {
+        let headers = table(&[("x-attempt", number.clone()), ("x-guarded", number)]);
+        assert_eq!(tries(&headers), (read, read));
     }
 }
 
@@ -248,9 +258,10 @@ fn headers_are_shown_as_texts() {
     assert!(Received::default().shown_headers().is_empty());
 }
 
-/// It would end the wait of a copy early, or remove it from the parking lot.
+/// An expiration would end the wait of a copy early, or remove it from the parking lot. RabbitMQ ends the channel of whoever publishes
+/// with the address of a direct reply and waits for none; by AMQP 1.0 and MQTT it comes in.
 #[test]
-fn a_copy_keeps_its_properties_but_for_the_expiration() {
+fn a_copy_keeps_its_properties_but_for_the_expiration_and_a_direct_reply() {
     let kept = Properties {
         content_encoding: Some("gzip".to_owned()),
         priority: Some(3),
@@ -261,14 +272,20 @@ fn a_copy_keeps_its_properties_but_for_the_expiration() {
         kind: Some("t".to_owned()),
         app_id: Some("shop".to_owned()),
     };
-    let properties = Properties { expiration: Some("1000".to_owned()), ..kept.clone() };
-    let received = Received { properties: Some(Box::new(properties)), ..Received::default() };
+    let expiring = Properties { expiration: Some("1000".to_owned()), ..kept.clone() };
+    let reply_to = Some("amq.rabbitmq.reply-to".to_owned());
+    let direct = Properties { reply_to, ..kept.clone() };
     let topology = two_timeouts();
-    for copy in [
-        received.put_back(route(None), 1, 0),
-        received.replayed(route(None)),
-        received.park(&topology, &topology.timeouts[0], "why", Timestamp::UNIX_EPOCH),
-    ] {
-        assert_eq!(copy.properties, kept);
+    for (properties, kept) in
+        [(expiring, kept.clone()), (direct, Properties { reply_to: None, ..kept })]
+    {
+        let received = Received { properties: Some(Box::new(properties)), ..Received::default() };
+        for copy in [
+            received.put_back(route(None), 1, 0),
+            received.replayed(route(None)),
+            received.park(&topology, &topology.timeouts[0], "why", Timestamp::UNIX_EPOCH),
+        ] {
+            assert_eq!(copy.properties, kept);
+        }
     }
 }

@@ -8,7 +8,7 @@ use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
     parking::{Cause, Fate, Filter, ParkedMessage, Reasons, Selection, Stays, Totals, fate},
     topology::{Topology, level_routes::LevelRoutes},
-    wire::{MAX_BODY_BYTES, Properties, Received, attempt},
+    wire::{MAX_BODY_BYTES, Received},
 };
 use proptest::prelude::*;
 
@@ -39,6 +39,13 @@ fn received(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> Received {
 
 pub(crate) fn read(key: &str, body: &[u8], headers: &[(&str, AMQPValue)]) -> ParkedMessage {
     ParkedMessage::read(&two_timeouts(), &received(key, body, headers))
+}
+
+/// The good file, and what it makes of a message.
+fn good(key: &str, body: &[u8]) -> (Topology, ParkedMessage) {
+    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    let message = ParkedMessage::read(&topology, &received(key, body, &[]));
+    (topology, message)
 }
 
 /// Headers, body, the cause in words, and when it was parked, in seconds since 1970.
@@ -178,9 +185,7 @@ fn a_filter_takes_what_meets_all_its_conditions() {
         Filter { older_than: Some(hour), ..Filter::default() },
         Filter { newer_than: Some(hour + Duration::from_secs(1)), ..Filter::default() },
     ];
-    for filter in &taking {
-        assert!(filter.takes(&message, now), "{filter:?}");
-    }
+    assert!(taking.iter().all(|filter| filter.takes(&message, now)), "{taking:?}");
     let refusing = [
         filter(|it| it.reason = Some("nothing like it".to_owned())),
         filter(|it| it.timeout = Some("unshipped".to_owned())),
@@ -234,10 +239,8 @@ fn of_equal_messages_as_many_are_taken_as_were_selected() {
 
 #[test]
 fn what_becomes_of_a_message_depends_on_its_order() {
-    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
-    let (unpaid, routes) = (&topology.timeouts[0].name, LevelRoutes::default());
-    let key = format!("30m.{unpaid}");
-    let message = ParkedMessage::read(&topology, &received(&key, b"4711", &[]));
+    let (topology, message) = good("30m.unpaid", b"4711");
+    let routes = LevelRoutes::default();
     let fate_of = |now: Option<Outcome>| fate(&topology, &routes, &message, now.as_ref());
     let late = Duration::from_mins(1);
     let failed = Outcome::Failed { cause: "23514".to_owned(), reason: "no".to_owned() };
@@ -250,7 +253,7 @@ fn what_becomes_of_a_message_depends_on_its_order() {
         let Fate::Replay(route) = fate_of(Some(outcome.clone())) else {
             panic!("{outcome:?} is to be replayed")
         };
-        assert_eq!((route.exchange.as_str(), &route.routing_key), ("orders.dlx", unpaid));
+        assert_eq!((&*route.exchange, &*route.routing_key), ("orders.dlx", "unpaid"));
     }
     let rest = Duration::from_mins(30);
     let Fate::Replay(route) = fate_of(Some(Outcome::NotDue { remaining: rest })) else {
@@ -265,22 +268,20 @@ fn what_becomes_of_a_message_depends_on_its_order() {
     assert_eq!(fate_of(Some(failed)), Fate::Stay(Stays::EffectFails));
     assert_eq!(fate_of(None), Fate::Stay(Stays::UnknownOrder));
     let closed = Outcome::Closed { late, state: FinalState::CLOSED };
-    let unreadable = ParkedMessage::read(&topology, &received(&key, b"two words", &[]));
-    let fate_now = |message| fate(&topology, &routes, message, Some(&closed));
-    assert_eq!(fate_now(&unreadable), Fate::Stay(Stays::Unreadable));
-    let gone = ParkedMessage::read(&topology, &received("30m.gone", b"4711", &[]));
-    assert_eq!(fate_now(&gone), Fate::Stay(Stays::NoTimeout));
+    let fate_now = |message: &ParkedMessage| fate(&topology, &routes, message, Some(&closed));
+    let unreadable = fate_now(&good("30m.unpaid", b"two words").1);
+    assert_eq!(unreadable, Fate::Stay(Stays::Unreadable));
+    assert_eq!(fate_now(&good("30m.gone", b"4711").1), Fate::Stay(Stays::NoTimeout));
 }
 
 /// Only what would be published needs one.
 #[test]
 fn what_no_queue_would_get_stays_until_the_topology_is_applied() {
-    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
+    let (topology, message) = good("30m.unpaid", b"4711");
     let mut objects = topology.objects();
     objects.queues.remove("orders.unpaid");
     objects.bindings.retain(|it| it.destination != "orders.unpaid");
     let routes = LevelRoutes::of_objects(&topology, &objects);
-    let message = ParkedMessage::read(&topology, &received("30m.unpaid", b"4711", &[]));
     let closed = Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED };
     let mut totals = Totals::default();
     for (now, expected) in [
@@ -298,8 +299,7 @@ fn what_no_queue_would_get_stays_until_the_topology_is_applied() {
 
 #[test]
 fn totals_add_up() {
-    let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
-    let message = ParkedMessage::read(&topology, &received("30m.unpaid", b"4711", &[]));
+    let (topology, message) = good("30m.unpaid", b"4711");
     let mut totals = Totals::default();
     let overdue = Outcome::Closed { late: Duration::ZERO, state: FinalState::CLOSED };
     let early = Outcome::NotDue { remaining: Duration::from_mins(40) };
@@ -349,36 +349,4 @@ fn only_a_large_body_can_have_been_left_out() {
         let received = received("30m.unpaid", body.as_bytes(), &headers);
         assert_eq!(received.body_left_out(), left_out, "{size} {body}");
     }
-}
-
-/// Clients write numbers in any size.
-#[test]
-fn attempts_are_read_whatever_number_they_are() {
-    for (number, attempts) in [
-        (AMQPValue::LongInt(7), 7),
-        (AMQPValue::LongLongInt(7), 7),
-        (AMQPValue::LongUInt(7), 7),
-        (AMQPValue::LongInt(-7), 0),
-        (text("7"), 0),
-    ] {
-        let received = received("30m.unpaid", b"4711", &[("x-attempt", number)]);
-        assert_eq!(attempt(&received.headers), attempts);
-    }
-}
-
-/// RabbitMQ ends the channel of whoever publishes with that address and waits for no reply; by AMQP 1.0 and MQTT it comes in.
-#[test]
-fn a_copy_asks_for_no_direct_reply() {
-    let topology = two_timeouts();
-    let copy = |reply_to: &str| {
-        let properties =
-            Properties { reply_to: Some(reply_to.to_owned()), ..Properties::default() };
-        let received = received("30m.unpaid", b"4711", &[]);
-        let received = Received { properties: Some(Box::new(properties)), ..received };
-        let copy =
-            received.park(&topology, &topology.timeouts[0], "no reason", Timestamp::UNIX_EPOCH);
-        copy.properties.reply_to
-    };
-    assert_eq!(copy("amq.rabbitmq.reply-to"), None);
-    assert_eq!(copy("answers").as_deref(), Some("answers"));
 }

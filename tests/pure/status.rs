@@ -139,6 +139,18 @@ fn column() -> Obstacle {
     )
 }
 
+fn events(events: u64, oldest_s: u64, refused: u64) -> WaitingEvents {
+    WaitingEvents { events, more: false, oldest_s, refused }
+}
+
+fn notices(notices: u64, oldest_s: u64, refused: u64) -> Option<WaitingNotices> {
+    Some(WaitingNotices { notices, more: false, oldest_s, refused })
+}
+
+fn no_broker(reading: &mut Reading) {
+    reading.broker = Known::Unknown("cannot reach the management API".to_owned());
+}
+
 fn wrong(is_error: bool) -> Wrong {
     let (reason, next) = ("policy short: it has max-length 10", "clear it");
     Wrong { is_error, reason: reason.to_owned(), next: next.to_owned() }
@@ -183,27 +195,19 @@ fn the_first_line_says_why_and_what_to_do() {
             database(it).outbox =
                 WaitingEvents { events: 900, more: false, oldest_s: 95, refused: 0 };
         }),
-        changed(|it| {
-            database(it).outbox = WaitingEvents { events: 0, more: false, oldest_s: 0, refused: 2 };
-        }),
+        changed(|it| database(it).outbox = events(0, 0, 2)),
         changed(|it| it.database = Known::Unknown("cannot connect to PostgreSQL".to_owned())),
-        changed(|it| it.broker = Known::Unknown("cannot reach the management API".to_owned())),
+        changed(no_broker),
         changed(|it| {
             late(it);
-            it.broker = Known::Unknown("cannot reach the management API".to_owned());
+            no_broker(it);
         }),
         changed(|it| {
             database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned());
-            it.broker = Known::Unknown("cannot reach the management API".to_owned());
+            no_broker(it);
         }),
-        changed(|it| {
-            database(it).scheduled =
-                Some(WaitingNotices { notices: 7, more: false, oldest_s: 61, refused: 0 });
-        }),
-        changed(|it| {
-            database(it).scheduled =
-                Some(WaitingNotices { notices: 0, more: false, oldest_s: 0, refused: 1 });
-        }),
+        changed(|it| database(it).scheduled = notices(7, 61, 0)),
+        changed(|it| database(it).scheduled = notices(0, 0, 1)),
         changed(|it| database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned())),
         changed(|it| it.pauses = Known::Known(vec![pause(None)])),
         changed(|it| {
@@ -269,8 +273,7 @@ fn it_is_never_ok_while_nothing_is_closed() {
         }),
         changed(|it| {
             stuck(it, 50, 9);
-            database(it).scheduled =
-                Some(WaitingNotices { notices: 50, more: false, oldest_s: 9, refused: 0 });
+            database(it).scheduled = notices(50, 9, 0);
         }),
         changed(|it| {
             stuck(it, 5, 9);
@@ -288,13 +291,12 @@ fn it_is_never_ok_while_nothing_is_closed() {
         }),
         changed(|it| {
             stuck(it, 3, 5);
-            it.broker = Known::Unknown("cannot reach the management API".to_owned());
+            no_broker(it);
         }),
         changed(|it| {
             let reason = "permission denied for table outbox".to_owned();
             it.failing = vec![Failing { work: "relay".to_owned(), reason }];
-            database(it).outbox =
-                WaitingEvents { events: 153, more: false, oldest_s: 11, refused: 0 };
+            database(it).outbox = events(153, 11, 0);
         }),
     ];
     let lines = cases.iter().map(line);
@@ -329,10 +331,8 @@ fn the_screen() {
         let broker = broker(it);
         broker.parked = Some(43);
         broker.parked_reasons = reasons.map(|reason| (reason.to_owned(), 21)).to_vec();
-        database(it).outbox =
-            WaitingEvents { events: 100_000, more: true, oldest_s: 95, refused: 3 };
-        database(it).scheduled =
-            Some(WaitingNotices { notices: 40, more: false, oldest_s: 61, refused: 2 });
+        database(it).outbox = WaitingEvents { more: true, ..events(100_000, 95, 3) };
+        database(it).scheduled = notices(40, 61, 2);
         database(it).closings = Closings { window_s: 300.0, ..Closings::default() };
     });
     insta::assert_snapshot!("status_late", reading.to_string());
@@ -352,14 +352,11 @@ fn the_rate_is_judged_by_what_is_so() {
             }
         });
         let screen = reading.to_string();
-        screen
-            .lines()
-            .find(|line| line.contains("closed at best"))
-            .map(|line| line.trim().to_owned())
+        screen.lines().find(|line| line.contains("closed at best")).unwrap().trim().to_owned()
     };
-    assert_eq!(judged(100, 5).as_deref(), Some("closed at best 100/s: which suffices"));
-    assert_eq!(judged(99, 5).as_deref(), Some("closed at best 99/s: which does not suffice"));
-    assert_eq!(judged(99, 0).as_deref(), Some("closed at best 99/s: more was not needed lately"));
+    assert_eq!(judged(100, 5), "closed at best 100/s: which suffices");
+    assert_eq!(judged(99, 5), "closed at best 99/s: which does not suffice");
+    assert_eq!(judged(99, 0), "closed at best 99/s: more was not needed lately");
     let stopped = changed(|it| {
         stuck(it, 207, 60);
         if let Known::Known(due) = &mut database(it).due {

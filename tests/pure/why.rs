@@ -132,30 +132,26 @@ fn what_is_said_and_what_to_type() {
         change(&mut reading);
         cases.push((name, reading));
     };
+    let (late, closed_late) =
+        (|| reading(vec![overdue_by(180)]), || closed("message", Some(200_000)));
     let not_due = || reading(vec![seen(Outcome::NotDue { remaining: seconds(754) }, ago(-754))]);
-    add("replayed, then closed late", closed("message", Some(200_000)), &|it| {
-        it.actions = replayed(ago(101));
-    });
-    add("closed late, then replayed", closed("message", Some(200_000)), &|it| {
-        it.actions = replayed(ago(99));
-    });
+    add("replayed, then closed late", closed_late(), &|it| it.actions = replayed(ago(101)));
+    add("closed late, then replayed", closed_late(), &|it| it.actions = replayed(ago(99)));
     add("not due", not_due(), &|_| {});
     add("not due, and parked", not_due(), &|it| it.parked = parked());
     add("not due, and just written", not_due(), &|it| it.notices = notice(ago(1), None));
-    add("late, and parked", reading(vec![overdue_by(180)]), &|it| it.parked = parked());
-    add("late, and its notice is refused", reading(vec![overdue_by(180)]), &|it| {
+    add("late, and parked", late(), &|it| it.parked = parked());
+    add("late, and its notice is refused", late(), &|it| {
         it.notices = notice(ago(180), Some("timeout `unpayed` is not in the topology"));
     });
-    add("late, and one waits after a refused one", reading(vec![overdue_by(180)]), &|it| {
+    add("late, and one waits after a refused one", late(), &|it| {
         it.notices = refused_then(ago(1_980));
     });
     add("not due, and just written after a refused one", not_due(), &|it| {
         it.notices = refused_then(ago(1));
     });
-    add("late, and its notice waits", reading(vec![overdue_by(180)]), &|it| {
-        it.notices = notice(ago(1_980), None);
-    });
-    add("late, as all are", reading(vec![overdue_by(180)]), &|it| {
+    add("late, and its notice waits", late(), &|it| it.notices = notice(ago(1_980), None));
+    add("late, as all are", late(), &|it| {
         it.general = Some(State {
             word: Word::Late,
             reason: "9 orders are overdue, by up to 3m: no worker consumes orders.unpaid"
@@ -164,7 +160,7 @@ fn what_is_said_and_what_to_type() {
         });
     });
     for (name, per_second) in [("paused, and parked", None), ("being resumed", Some(500))] {
-        add(name, reading(vec![overdue_by(180)]), &|it| {
+        add(name, late(), &|it| {
             it.parked = parked();
             it.pauses = Known::Known(vec![Pause {
                 timeout: "unpaid".to_owned(),
