@@ -33,8 +33,7 @@ async fn a_memory_alarm_blocks_publishers_and_no_worker() {
     until_logged(&worker, "the relay failed", 1).await;
     world.until_closed(load.len()).await;
     assert_eq!(worker.logged("session ended"), 0, "the alarm took the worker from its messages");
-    let doctor = world.overdue(&["doctor"]);
-    assert_eq!(doctor.code, Some(2), "{doctor}");
+    let doctor = world.overdue(&["doctor"]).exits(2);
     for error in ["error    publishing", "error    memory-alarm"] {
         assert!(doctor.stdout.contains(error), "{doctor}");
     }

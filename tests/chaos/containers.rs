@@ -5,7 +5,7 @@ use std::{env, process::Command, time::Duration};
 use overdue::internals::broker::Link;
 use reqwest::Method;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::NoTls;
 
 use crate::{
@@ -56,6 +56,51 @@ impl Drop for Suspended {
     }
 }
 
+/// What the two have in common.
+pub trait Container {
+    /// None where other tests use it, too: it can be asked, not stopped.
+    fn name(&self) -> Option<&str>;
+
+    /// It serves, or why it does not.
+    async fn health(&self) -> Result<(), String>;
+
+    fn container(&self) -> &str {
+        self.name().expect("a service that other tests use is not stopped")
+    }
+
+    /// SIGKILL, and a new start after a while; what it has confirmed or committed is on its disk.
+    async fn kill_for(&self, time: Duration) {
+        docker(&["kill", self.container()]).await.unwrap();
+        sleep(time).await;
+        docker(&["start", self.container()]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// SIGTERM, which closes a broker's connections with a reason and ends a database's sessions with 57P01, and a new start.
+    async fn restart(&self) {
+        docker(&["restart", self.container()]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// Stops every process of it for a while; the network goes on accepting for it.
+    async fn freeze_for(&self, time: Duration) {
+        pause(self.container()).await;
+        sleep(time).await;
+        docker(&["unpause", self.container()]).await.unwrap();
+        self.until_healthy().await;
+    }
+
+    /// Brings it back to every network, and waits until it serves.
+    async fn join(&self) {
+        Networks::of(self.container()).await.join().await;
+        self.until_healthy().await;
+    }
+
+    async fn until_healthy(&self) {
+        until("the service serves", async || self.health().await, Result::is_ok).await.unwrap();
+    }
+}
+
 /// The broker's container.
 pub struct Broker {
     services: Services,
@@ -91,38 +136,6 @@ impl Broker {
                 Self { services: services.clone(), container: Some(container) }
             }
         }
-    }
-
-    fn container(&self) -> &str {
-        self.container.as_deref().expect("a broker that other tests use is not stopped")
-    }
-
-    /// SIGKILL; what it has confirmed is on its disk.
-    pub async fn kill(&self) {
-        docker(&["kill", self.container()]).await.unwrap();
-    }
-
-    /// Starts it, and waits until it serves.
-    pub async fn start(&self) {
-        docker(&["start", self.container()]).await.unwrap();
-        self.until_healthy().await;
-    }
-
-    /// SIGTERM, which closes every connection with a reason, and a new start.
-    pub async fn restart(&self) {
-        docker(&["restart", self.container()]).await.unwrap();
-        self.until_healthy().await;
-    }
-
-    /// Stops every process of it; the network goes on accepting for it.
-    pub async fn freeze(&self) {
-        pause(self.container()).await;
-    }
-
-    /// Goes on, and waits until it serves.
-    pub async fn thaw(&self) {
-        docker(&["unpause", self.container()]).await.unwrap();
-        self.until_healthy().await;
     }
 
     /// Whatever state it was left in; does not wait until it serves.
@@ -161,12 +174,6 @@ impl Broker {
     /// The networks of its container.
     pub async fn networks(&self) -> Networks {
         Networks::of(self.container()).await
-    }
-
-    /// Brings it back to every network, and waits until it serves.
-    pub async fn join(&self) {
-        self.networks().await.join().await;
-        self.until_healthy().await;
     }
 
     /// Gives every quorum queue of a virtual host another leader.
@@ -208,9 +215,11 @@ impl Broker {
             Err(error) => Err(error),
         }
     }
+}
 
-    async fn until_healthy(&self) {
-        until("the broker serves", async || self.health().await, Result::is_ok).await.unwrap();
+impl Container for Broker {
+    fn name(&self) -> Option<&str> {
+        self.container.as_deref()
     }
 
     /// The management API answers, and so does AMQP.
@@ -234,47 +243,9 @@ impl Database {
         Self { services: services.clone(), container }
     }
 
-    fn container(&self) -> &str {
-        self.container.as_deref().expect("a database that other tests use is not stopped")
-    }
-
-    /// SIGKILL; what was committed is on its disk.
-    pub async fn kill(&self) {
-        docker(&["kill", self.container()]).await.unwrap();
-    }
-
-    /// Starts it, and waits until it serves.
-    pub async fn start(&self) {
-        docker(&["start", self.container()]).await.unwrap();
-        self.until_healthy().await;
-    }
-
-    /// A fast shutdown, which ends every session with 57P01, and a new start.
-    pub async fn restart(&self) {
-        docker(&["restart", self.container()]).await.unwrap();
-        self.until_healthy().await;
-    }
-
-    /// Stops every process of it; the network goes on accepting for it.
-    pub async fn freeze(&self) {
-        pause(self.container()).await;
-    }
-
-    /// Goes on, and waits until it serves.
-    pub async fn thaw(&self) {
-        docker(&["unpause", self.container()]).await.unwrap();
-        self.until_healthy().await;
-    }
-
     /// Takes it off the network that its clients reach it through.
     pub async fn cut_off(&self) {
         Networks::of(self.container()).await.cut_off_from_clients().await;
-    }
-
-    /// Brings it back, and waits until it serves.
-    pub async fn join(&self) {
-        Networks::of(self.container()).await.join().await;
-        self.until_healthy().await;
     }
 
     /// Every transaction that begins from now on is read-only, in every session, like after a failover.
@@ -292,7 +263,7 @@ impl Database {
     /// Undoes whatever a test did to it.
     pub async fn heal(&self) {
         let Some(container) = &self.container else { return };
-        if !timeout(ANSWER, self.ask("SELECT 1")).await.is_ok_and(|answer| answer.is_ok()) {
+        if !timeout(ANSWER, self.health()).await.is_ok_and(|health| health.is_ok()) {
             set_going(container).await;
         }
         self.join().await;
@@ -317,14 +288,19 @@ impl Database {
         self.ask("SHOW default_transaction_read_only").await
     }
 
-    async fn until_healthy(&self) {
-        let look = async || self.ask("SELECT 1").await;
-        until("the database serves", look, Result::is_ok).await.unwrap();
-    }
-
     /// The first value that a statement gives, on a new connection.
     pub async fn ask(&self, sql: &str) -> Result<String, String> {
         ask(&self.services.database_url(None), sql).await
+    }
+}
+
+impl Container for Database {
+    fn name(&self) -> Option<&str> {
+        self.container.as_deref()
+    }
+
+    async fn health(&self) -> Result<(), String> {
+        self.ask("SELECT 1").await.map(drop)
     }
 }
 

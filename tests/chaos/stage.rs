@@ -141,9 +141,7 @@ pub async fn until_logged(worker: &WorkerProcess, text: &str, times: usize) {
 pub async fn assert_unharmed(mut worker: WorkerProcess) {
     assert!(worker.is_running(), "the worker ended");
     assert_patient(&worker);
-    worker.signal("TERM");
-    let status = worker.ended().await;
-    assert!(status.success(), "{status}");
+    worker.stops().await;
     let log = worker.log();
     assert!(log.contains(" put_back=0 retried=0 parked=0 "), "the worker's summary differs");
 }

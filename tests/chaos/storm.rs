@@ -48,14 +48,14 @@ const OF_SERVICES: [Kind; 5] = [
 /// Ordinary work between two strikes.
 const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
 
-/// Each kind once, and then so many strikes of two.
-fn short(test: &str, services: Services, kinds: &[Kind], pairs: usize) -> Storm {
+/// Runs each kind once, and then two strikes of two.
+async fn short(test: &str, services: Services, kinds: &[Kind]) {
     let seed = number("OVERDUE_STORM_SEED").unwrap_or(44);
-    Storm {
+    let storm = Storm {
         services: vec![services],
         seed,
         length: Duration::from_mins(5), // data: of the storm
-        strikes: kinds.len() + pairs,
+        strikes: kinds.len() + 2,
         kinds: kinds.to_vec(),
         longest_hold: Duration::from_secs(1),
         pause_ms: 100..=500,
@@ -63,19 +63,18 @@ fn short(test: &str, services: Services, kinds: &[Kind], pairs: usize) -> Storm 
         quiet: Duration::from_secs(1),
         sweep: "4s",
         command: format!("OVERDUE_STORM_SEED={seed} cargo test --test chaos {test}"),
-    }
+    };
+    storm.run().await.assert_unharmed();
 }
 
 #[apply(world_test)]
 async fn a_short_storm_of_workers() {
-    let storm = short("a_short_storm_of_workers", Services::main(), &OF_WORKERS, 2);
-    storm.run().await.assert_unharmed();
+    short("a_short_storm_of_workers", Services::main(), &OF_WORKERS).await;
 }
 
 #[apply(world_test)]
 async fn a_short_storm_of_services() {
-    let storm = short("a_short_storm_of_services", Services::chaos(), &OF_SERVICES, 2);
-    storm.run().await.assert_unharmed();
+    short("a_short_storm_of_services", Services::chaos(), &OF_SERVICES).await;
 }
 
 #[apply(world_test)]

@@ -219,8 +219,7 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
         "{run}"
     );
     suspended.resume().await;
-    let run = world.overdue(&["parked", "list"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["parked", "list"]).exits(0);
     assert!(run.stdout.contains("3 messages"), "{run}");
 }
 

@@ -71,9 +71,7 @@ impl Run {
         // Nothing was retried, and nothing was given up.
         assert!(!process.log().contains("parked"), "{}", process.log());
         world.parked(0).await;
-        process.signal("TERM");
-        let status = process.ended().await;
-        assert_eq!(status.code(), Some(0), "{}", process.log());
+        process.stops().await;
         let log = process.log();
         // Put back may be what the statements of a session before still hold.
         assert!(log.contains("retried=0 parked=0"), "{log}");
@@ -169,9 +167,7 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     world.publish("1s", &orders).await;
     world.until_closed(40).await;
     world.assert_invariants().await;
-    process.signal("TERM");
-    let status = process.ended().await;
-    assert_eq!(status.code(), Some(0), "{}", process.log());
+    process.stops().await;
 }
 
 /// The statement was carried out and the answer lost: asked again, the order is closed already.
@@ -221,8 +217,7 @@ async fn a_business_queue_that_is_deleted_and_declared_again_is_consumed_again()
     let mut process = world.started(|_| {}).await;
     world.delete("queues", "orders.unpaid").await;
     process.until_logged("this queue is not consumed").await;
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    world.overdue(&["apply", "--yes"]).exits(0);
     let orders = world.orders("o", 10, 0).await;
     world.publish("100ms", &orders).await;
     world.until_closed(10).await;

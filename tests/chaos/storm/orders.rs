@@ -149,23 +149,18 @@ pub fn ghost(number: usize) -> Trash {
 pub fn forged(seed: u64, number: usize) -> BasicProperties {
     let mut random = StdRng::seed_from_u64(seed ^ 0xBB67_AE85 ^ number as u64);
     let plain = BasicProperties::default();
-    match random.random_range(0..8) {
-        0 => plain.with_headers(headers(&[("x-attempt", AMQPValue::LongInt(999_999))])),
-        1 => plain.with_headers(headers(&[("x-attempt", AMQPValue::LongLongInt(i64::MIN))])),
-        2 => plain.with_headers(headers(&[
-            ("x-death", death()),
-            ("x-delivery-count", AMQPValue::LongInt(1_000)),
-        ])),
-        3 => plain.with_headers(headers(&[
-            ("x-park-reason", text("forged")),
-            ("x-park-timeout", AMQPValue::Void),
-        ])),
-        4 => plain
-            .with_headers(headers(&[("CC", array(vec![text("1s.unpaid"), text("2s.unpaid")]))])),
-        5 => plain.with_headers(headers(&[("BCC", array(vec![text("1s.unpaid")]))])),
-        6 => plain.with_expiration("1".into()).with_priority(255),
-        _ => plain.with_delivery_mode(1).with_reply_to("nobody".into()).with_timestamp(1),
-    }
+    let levels = |levels: &[&str]| array(levels.iter().map(|it| text(it)).collect());
+    let forged: &[(&str, AMQPValue)] = match random.random_range(0..8) {
+        0 => &[("x-attempt", AMQPValue::LongInt(999_999))],
+        1 => &[("x-attempt", AMQPValue::LongLongInt(i64::MIN))],
+        2 => &[("x-death", death()), ("x-delivery-count", AMQPValue::LongInt(1_000))],
+        3 => &[("x-park-reason", text("forged")), ("x-park-timeout", AMQPValue::Void)],
+        4 => &[("CC", levels(&["1s.unpaid", "2s.unpaid"]))],
+        5 => &[("BCC", levels(&["1s.unpaid"]))],
+        6 => return plain.with_expiration("1".into()).with_priority(255),
+        _ => return plain.with_delivery_mode(1).with_reply_to("nobody".into()).with_timestamp(1),
+    };
+    plain.with_headers(headers(forged))
 }
 
 fn headers(entries: &[(&str, AMQPValue)]) -> FieldTable {

@@ -80,100 +80,63 @@ pub enum Place {
     Messages,
 }
 
-impl Kind {
-    /// All of them, by place; the last four of the broker need several nodes.
-    const BY_PLACE: [(Place, &[Self]); 4] = {
-        use Kind::*;
-        [
-            (
-                Place::Workers,
-                &[WorkerKilled, WorkersKilled, WorkerStopped, WorkerTerminated, WorkerClocksLeapt],
-            ),
-            (
-                Place::Broker,
-                &[
-                    BrokerRestarted,
-                    BrokerKilled,
-                    BrokerFrozen,
-                    BrokerConnectionsClosed,
-                    MemoryAlarm,
-                    BrokerRightsWithdrawn,
-                    BrokerCutOff,
-                    NodeCutOff,
-                    LinkCut,
-                    NodesCutOff,
-                    LeadersMoved,
-                ],
-            ),
-            (
-                Place::Database,
-                &[
-                    DatabaseRestarted,
-                    DatabaseKilled,
-                    DatabaseFrozen,
-                    DatabaseCutOff,
-                    DatabaseClockLeapt,
-                    DatabaseConnectionsClosed,
-                    DatabaseReadOnly,
-                    DatabaseRightsWithdrawn,
-                    StockLocked,
-                    OrdersLocked,
-                ],
-            ),
-            (Place::Messages, &[Garbage, Ghosts, Early, Duplicates, Forged]),
-        ]
-    };
+/// Kind, place, how long it lasts in ms (what is over at once has 0), and how many of them: messages, orders held, or seconds and minutes
+/// of a clock.
+type Row = (Kind, Place, RangeInclusive<u64>, RangeInclusive<usize>);
 
+static KINDS: [Row; 31] = {
+    use Kind::*;
+    use Place::*;
+    [
+        (WorkerKilled, Workers, 0..=0, 1..=1),
+        (WorkersKilled, Workers, 0..=0, 1..=1),
+        (WorkerStopped, Workers, 1_000..=6_000, 1..=1),
+        (WorkerTerminated, Workers, 0..=0, 1..=1),
+        (WorkerClocksLeapt, Workers, 0..=0, 1..=90),
+        (BrokerRestarted, Broker, 0..=0, 1..=1),
+        (BrokerKilled, Broker, 1_000..=6_000, 1..=1),
+        (BrokerFrozen, Broker, 2_000..=9_000, 1..=1),
+        (BrokerConnectionsClosed, Broker, 0..=0, 1..=1),
+        (MemoryAlarm, Broker, 1_000..=6_000, 1..=1),
+        (BrokerRightsWithdrawn, Broker, 1_000..=6_000, 1..=1),
+        (BrokerCutOff, Broker, 2_000..=9_000, 1..=1),
+        (NodeCutOff, Broker, 2_000..=9_000, 1..=1),
+        (LinkCut, Broker, 2_000..=9_000, 1..=1),
+        (NodesCutOff, Broker, 2_000..=9_000, 1..=1),
+        (LeadersMoved, Broker, 0..=0, 1..=1),
+        (DatabaseRestarted, Database, 0..=0, 1..=1),
+        (DatabaseKilled, Database, 1_000..=6_000, 1..=1),
+        (DatabaseFrozen, Database, 2_000..=9_000, 1..=1),
+        (DatabaseCutOff, Database, 2_000..=9_000, 1..=1),
+        (DatabaseClockLeapt, Database, 0..=0, 1..=5),
+        (DatabaseConnectionsClosed, Database, 0..=0, 1..=1),
+        (DatabaseReadOnly, Database, 1_000..=6_000, 1..=1),
+        (DatabaseRightsWithdrawn, Database, 1_000..=6_000, 1..=1),
+        (StockLocked, Database, 2_000..=9_000, 1..=1),
+        (OrdersLocked, Database, 2_000..=9_000, 5..=20),
+        (Garbage, Messages, 0..=0, 20..=60),
+        (Ghosts, Messages, 0..=0, 20..=60),
+        (Early, Messages, 0..=0, 50..=200),
+        (Duplicates, Messages, 0..=0, 50..=200),
+        (Forged, Messages, 0..=0, 20..=60),
+    ]
+};
+
+impl Kind {
     /// Every kind that so many nodes of a broker are enough for.
     pub fn all(nodes: usize) -> Vec<Self> {
-        let needs_several = |kind: &Self| {
-            matches!(
-                kind,
-                Self::NodeCutOff | Self::LinkCut | Self::NodesCutOff | Self::LeadersMoved
-            )
-        };
-        let all = Self::BY_PLACE.iter().flat_map(|(_, kinds)| *kinds);
-        all.filter(|kind| nodes > 1 || !needs_several(kind)).copied().collect()
+        let several = [Self::NodeCutOff, Self::LinkCut, Self::NodesCutOff, Self::LeadersMoved];
+        let all = KINDS.iter().map(|row| row.0);
+        all.filter(|kind| nodes > 1 || !several.contains(kind)).collect()
     }
 
     /// What it acts on.
     pub fn place(self) -> Place {
-        Self::BY_PLACE.iter().find(|(_, kinds)| kinds.contains(&self)).unwrap().0
+        self.row().1
     }
 
-    /// How long it lasts, in ms; what is over at once has 0.
-    const fn hold_ms(self) -> RangeInclusive<u64> {
-        match self {
-            Self::WorkerStopped
-            | Self::BrokerKilled
-            | Self::DatabaseKilled
-            | Self::MemoryAlarm
-            | Self::BrokerRightsWithdrawn
-            | Self::DatabaseReadOnly
-            | Self::DatabaseRightsWithdrawn => 1_000..=6_000,
-            Self::BrokerFrozen
-            | Self::DatabaseFrozen
-            | Self::BrokerCutOff
-            | Self::DatabaseCutOff
-            | Self::NodeCutOff
-            | Self::LinkCut
-            | Self::NodesCutOff
-            | Self::StockLocked
-            | Self::OrdersLocked => 2_000..=9_000,
-            _ => 0..=0,
-        }
-    }
-
-    /// How many of them, for what is counted: messages, orders held, or seconds and minutes of a clock.
-    const fn size(self) -> RangeInclusive<usize> {
-        match self {
-            Self::DatabaseClockLeapt => 1..=5,
-            Self::WorkerClocksLeapt => 1..=90,
-            Self::OrdersLocked => 5..=20,
-            Self::Garbage | Self::Ghosts | Self::Forged => 20..=60,
-            Self::Early | Self::Duplicates => 50..=200,
-            _ => 1..=1,
-        }
+    fn row(self) -> &'static Row {
+        KINDS.iter().find(|row| row.0 == self).unwrap()
     }
 }
 
@@ -229,12 +192,13 @@ impl Schedule {
     }
 
     fn fault(&mut self, kind: Kind) -> Fault {
-        let hold = Duration::from_millis(self.random.random_range(kind.hold_ms()));
+        let (_, _, hold_ms, size) = kind.row().clone();
+        let hold = Duration::from_millis(self.random.random_range(hold_ms));
         Fault {
             kind,
             victim: self.random.random_range(0..1_000),
             hold: hold.min(self.longest_hold),
-            size: self.random.random_range(kind.size()),
+            size: self.random.random_range(size),
         }
     }
 }

@@ -12,7 +12,10 @@ use super::{
     service::Service,
     site::Site,
 };
-use crate::support::{until, wait::PATIENCE};
+use crate::{
+    containers::Container as _,
+    support::{until, wait::PATIENCE},
+};
 
 /// The five of each shop that half of all items are of (`sql/service_create.sql`).
 const STOCK: &str = "SELECT sku FROM stock WHERE sku ~ '-sku-[0-4]$' ORDER BY sku FOR UPDATE";
@@ -48,16 +51,8 @@ pub async fn strike(
             }
         }
         Kind::BrokerRestarted => node.restart().await,
-        Kind::BrokerKilled => {
-            node.kill().await;
-            sleep(*hold).await;
-            node.start().await;
-        }
-        Kind::BrokerFrozen => {
-            node.freeze().await;
-            sleep(*hold).await;
-            node.thaw().await;
-        }
+        Kind::BrokerKilled => node.kill_for(*hold).await,
+        Kind::BrokerFrozen => node.freeze_for(*hold).await,
         Kind::BrokerConnectionsClosed => site.close_worker_connections().await?,
         Kind::MemoryAlarm => {
             node.raise_memory_alarm().await;
@@ -66,16 +61,8 @@ pub async fn strike(
         }
         Kind::BrokerRightsWithdrawn => broker_rights(site, *hold).await?,
         Kind::DatabaseRestarted => database.restart().await,
-        Kind::DatabaseKilled => {
-            database.kill().await;
-            sleep(*hold).await;
-            database.start().await;
-        }
-        Kind::DatabaseFrozen => {
-            database.freeze().await;
-            sleep(*hold).await;
-            database.thaw().await;
-        }
+        Kind::DatabaseKilled => database.kill_for(*hold).await,
+        Kind::DatabaseFrozen => database.freeze_for(*hold).await,
         Kind::DatabaseCutOff => {
             database.cut_off().await;
             sleep(*hold).await;
