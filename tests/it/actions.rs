@@ -25,12 +25,10 @@ async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
     }
     assert_eq!(actions(&world).await, [""; 0]);
     all_back(&world, 7).await;
-    let run = world.overdue(&["parked", "replay", "--yes", "--timeout", "unpaid"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "replay", "--yes", "--timeout", "unpaid"]).exits(0);
     let because = "typo of the\nshop";
     let drop = ["parked", "drop", "--yes", "--all", "--because", because];
-    let run = world.overdue(&drop);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&drop).exits(0);
     insta::assert_snapshot!(actions(&world).await.join("\n"));
 }
 
@@ -47,8 +45,7 @@ async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
     assert_eq!(world.overdue(&["remove", "--yes"]).code, Some(0));
     assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
     world.orders("o", 3, 3_600_000).await;
-    let run = world.overdue(&["rebuild", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["rebuild", "--yes"]).exits(0);
     let done = actions(&world).await;
     assert_eq!(done.len(), 3, "{done:?}");
     assert!(done[0].starts_with("cli | remove | topology orders at "), "{done:?}");
@@ -69,8 +66,7 @@ async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
     assert!(run.stderr.contains("run `overdue database init`"), "{run}");
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
     world.until_all_counted().await;
-    let run = world.overdue_with(&["remove", "--yes", "--discard-waiting"], &gone);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_with(&["remove", "--yes", "--discard-waiting"], &gone).exits(0);
     assert!(run.stderr.contains("not recorded in the table actions"), "{run}");
     assert!(run.stderr.contains("127.0.0.1:1"), "{run}");
     // Nobody has said where the database is.

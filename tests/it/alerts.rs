@@ -66,8 +66,7 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     assert!(world.pay(&lost[0]).await);
     until_told(&webhook, "late", "resolved").await;
     until_told(&webhook, "not-ready", "resolved").await;
-    let run = world.overdue(&["parked", "drop", "--all", "--because", "a test", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "drop", "--all", "--because", "a test", "--yes"]).exits(0);
     until_told(&webhook, "parked", "resolved").await;
     let content = &webhook.posted()[0].headers["content-type"];
     assert_eq!(content, "application/json; charset=utf-8");
@@ -102,9 +101,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
     world.until_closed(200).await;
     process.until_logged("not answered within 10 s").await;
     assert_eq!(process.logged("retry_in_ms=120000"), 1, "{}", process.log());
-    process.signal("TERM");
-    let status = process.ended().await;
-    assert_eq!(status.code(), Some(0), "{}", process.log());
+    process.stops().await;
 }
 
 /// A status takes it, however slowly the rest comes. A `Retry-After` is waited for; and what the other side may have taken
@@ -158,8 +155,7 @@ async fn doctor_sends_a_test_message_for_each_alert() {
         alert("nobody", "http://127.0.0.1:1/s3cret-path"),
     ];
     fs::write(world.dir.path().join("overdue.toml"), text.concat()).unwrap();
-    let run = send_alert(&world);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = send_alert(&world).exits(2);
     let lines = alerts(&run);
     assert_eq!(lines[0], format!("ok sent slack (http://{}) is taken: 200 fine", ok.address));
     assert!(lines[1].starts_with("error sent dingtalk") && lines[1].contains("keywords"), "{run}");

@@ -178,8 +178,7 @@ async fn exit_plugin_moves_a_binding_and_asks_before() {
     let early = async || world.management().early_bindings(&world.topology).await.unwrap();
 
     let bind = ["exit-plugin", "reminders", "--bind"];
-    let run = world.overdue(&bind);
-    assert_eq!(run.code, Some(64), "{run}");
+    let run = world.overdue(&bind).exits(64);
     assert!(
         run.stdout.contains("move reminders -> mails by \"welcome\" to orders.compat.due -> mails"),
         "{run}"
@@ -189,18 +188,15 @@ async fn exit_plugin_moves_a_binding_and_asks_before() {
     let shown = world.overdue(&["exit-plugin", "reminders", "-o", "json"]).json();
     assert_eq!((&shown["state"], &shown["in_topology"]), (&"taken_over".into(), &true.into()));
     assert_eq!(shown["bindings"][0]["destination"], "mails", "{shown}");
-    let run = world.overdue(&[&bind[..], &["--yes"]].concat());
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&[&bind[..], &["--yes"]].concat()).exits(0);
     assert_eq!(early().await, []);
     // Nothing is left to ask about.
     assert_eq!(world.overdue(&bind).code, Some(0));
 
-    let run = world.overdue(&["exit-plugin", "remainders", "--bind", "--yes"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    let run = world.overdue(&["exit-plugin", "remainders", "--bind", "--yes"]).exits(1);
     assert!(run.stderr.contains("has no exchange remainders"), "{run}");
     let before = world.management().observe().await.unwrap().objects;
-    let run = world.overdue(&["exit-plugin", "orders.in", "--bind", "--yes"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    world.overdue(&["exit-plugin", "orders.in", "--bind", "--yes"]).exits(1);
     assert_eq!(world.management().observe().await.unwrap().objects, before);
 }
 
@@ -229,16 +225,14 @@ async fn what_led_to_the_plugins_exchange_leads_to_what_takes_its_place() {
     management.apply(&Change::Bind(copy.clone())).await.unwrap();
     assert!(wire.publish("events", "welcome", delay_of(500), b"by the old way").await.is_ack());
 
-    let run = world.overdue(&["apply", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes"]).exits(0);
     assert!(management.observe().await.unwrap().objects.bindings.contains(&copy));
     wire.queue("mails", &[]).await;
     wire.bind("mails", &topology.compat_due_exchange(), "welcome").await;
     wire.publish("events", "welcome", delay_of(1_000), b"by the new one").await;
     assert_eq!(wire.take_many("mails", 1).await[0].text(), "by the new one");
     world.parked(0).await;
-    let run = world.overdue(&["verify"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["verify"]).exits(0);
 }
 
 /// A worker that stops gives back what it keeps, and the next one keeps it for the rest.
@@ -339,13 +333,11 @@ async fn the_section_comes_and_goes() {
     let with = Topology::parse(&with_levels()).unwrap();
     world.apply(&with).await;
     std::fs::write(world.topology_file(), with_levels()).unwrap();
-    let run = world.overdue(&["verify"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["verify"]).exits(0);
     world.apply(&with).await;
 
     std::fs::write(world.topology_file(), TOPOLOGY).unwrap();
-    let run = world.overdue(&["apply", "--yes", "--wait"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes", "--wait"]).exits(0);
     assert_eq!(world.objects().await, before);
 }
 

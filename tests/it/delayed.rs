@@ -53,8 +53,7 @@ async fn the_plugin_holds_a_message_for_its_delay_and_negates_the_header() {
 async fn verify_and_its_probe() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, DELAYED).await;
-    let run = world.overdue(&["verify", "--probe", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["verify", "--probe", "-o", "json"]).exits(0);
     let report = run.json();
     let canaries = report["probe"]["canaries"].as_array().unwrap();
     let subjects: Vec<&str> =
@@ -70,8 +69,7 @@ async fn verify_and_its_probe() {
     assert_eq!(world.take("orders.unshipped").await.len(), 1);
 
     world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
-    let run = world.overdue(&["verify", "--probe"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify", "--probe"]).exits(2);
     assert!(run.stdout.contains("what comes due for it is lost"), "{run}");
     assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
 }
@@ -108,8 +106,7 @@ async fn exit_plugin_guides_the_switch() {
 
     let out = world.dir.path().join("compat.toml");
     let out = out.to_str().unwrap();
-    let run = world.overdue(&["exit-plugin", "reminders", "--save", out]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["exit-plugin", "reminders", "--save", out]).exits(0);
     for wanted in [
         "x-delayed-type direct",
         "reminders -> mails by \"welcome\": not copied yet",
@@ -124,12 +121,10 @@ async fn exit_plugin_guides_the_switch() {
 
     // A copy that the file knows nothing of would not outlive the next apply.
     let bind = ["exit-plugin", "reminders", "--bind", "--yes"];
-    let run = world.overdue(&bind);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = world.overdue(&bind).exits(78);
     assert!(run.stderr.contains(&section), "{run}");
     std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
-    let run = world.overdue(&bind);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&bind).exits(0);
     for copied in
         ["reminders -> mails by \"welcome\": copied", "events -> reminders by \"#\": copied"]
     {
@@ -140,8 +135,7 @@ async fn exit_plugin_guides_the_switch() {
     let run = world.overdue(&["apply", "--yes"]);
     assert_ne!(run.code, Some(0), "{run}");
     world.delete("exchanges", "reminders").await;
-    let run = world.overdue(&["apply", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes"]).exits(0);
     let run = world.overdue(&["exit-plugin", "reminders"]);
     assert!(run.stdout.contains("to upgrade: yes"), "{run}");
     let delay = headers(&[("x-delay", AMQPValue::LongInt(500))]);
@@ -194,8 +188,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
     let lines: Vec<String> =
         orders.iter().map(|id| serde_json::json!({ "order_id": id }).to_string()).collect();
     let input = lines.join("\n");
-    let published = world.overdue_with_input(&["publish"], &input);
-    assert_eq!(published.code, Some(0), "{published}");
+    world.overdue_with_input(&["publish"], &input).exits(0);
     let early = world.orders("early", 20, 9_000).await;
     wire.publish_all("orders.dlx", "unpaid", &early).await;
     wire.publish_all("orders.dlx", "unpaid", &["nobody".to_owned()]).await;
@@ -216,8 +209,7 @@ async fn nothing_is_published_that_no_queue_is_bound_for() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, &delayed_exchange()).await;
     world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
-    let refused = world.overdue(&["publish", "4711"]);
-    assert_eq!(refused.code, Some(78), "{refused}");
+    let refused = world.overdue(&["publish", "4711"]).exits(78);
     assert!(refused.stderr.contains("would be parked"), "{refused}");
     let delayed = world.management().observe().await.unwrap().delayed;
     assert_eq!(delayed.get("orders.delayed"), Some(&0));
@@ -233,8 +225,7 @@ async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
     for (n, text) in [delayed_exchange(), levels()].iter().enumerate() {
         std::fs::write(world.topology_file(), text).unwrap();
         world.topology = Topology::parse(text).unwrap();
-        let run = world.overdue(&["apply", "--yes"]);
-        assert_eq!(run.code, Some(0), "{run}");
+        world.overdue(&["apply", "--yes"]).exits(0);
         // In the plugin for longer than the way back takes.
         let (due_in_ms, level) = if n == 0 { (19_500, "20s") } else { (3_500, "2s") };
         let next = world.orders(&format!("o{n}"), 20, due_in_ms).await;
@@ -247,8 +238,7 @@ async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
     let exchanges = world.management().observe().await.unwrap().objects.exchanges;
     assert!(exchanges.contains_key("orders.delayed"), "it holds messages");
     let worker = world.worker();
-    let run = world.overdue(&["apply", "--yes", "--wait"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes", "--wait"]).exits(0);
     world.until_closed(60).await;
     world.assert_invariants().await;
     assert_eq!(worker.stop().await.parked, 0);

@@ -33,8 +33,7 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
     let text = BEFORE.replace("20", "30");
     std::fs::write(world.topology_file(), &text).unwrap();
     world.topology = Topology::parse(&text).unwrap();
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "--yes"]).exits(0);
     assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
     let second = world.orders("second", 1, 0).await;
     world.publish("100ms", &second).await;
@@ -60,8 +59,7 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
     }
     world.delete("queues", "orders.unpaid").await;
     let before = world.own_objects().await;
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "--yes"]).exits(0);
     assert_eq!(world.own_objects().await, before, "it is the queue in use: {applied}");
 
     let [broker, management] = world.broker_user("", Some(RIGHTS)).await;

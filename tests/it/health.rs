@@ -45,8 +45,7 @@ async fn a_worker_that_works_is_ready_and_live() {
     assert_eq!((asked.code, &asked.json()["ok"]), (Some(1), &false.into()), "{asked}");
     let nobody = format!("error: no worker answers at {listen}: ");
     assert!(asked.stderr.starts_with(&nobody), "{asked}");
-    let asked = world.overdue(&["health"]);
-    assert_eq!(asked.code, Some(78), "{asked}");
+    let asked = world.overdue(&["health"]).exits(78);
     assert!(asked.stderr.contains("worker.listen is empty"), "{asked}");
 }
 
@@ -64,8 +63,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     let page =
         until_not_ready(address, "closing: effect close: an order has been overdue for ").await;
     assert!(page.body.contains("\nbroker     ok\n"), "{}", page.body);
-    let asked = world.overdue(&["health", "--listen", &address.to_string()]);
-    assert_eq!(asked.code, Some(1), "{asked}");
+    let asked = world.overdue(&["health", "--listen", &address.to_string()]).exits(1);
     assert!(asked.stderr.starts_with("error: not ready: closing: "), "{asked}");
     // Another order is closed in time: this one alone does not say that the worker is stuck.
     let orders = world.orders("o", 1, 100).await;

@@ -93,8 +93,7 @@ async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
     // As the broker parks what leads nowhere: with all headers.
     let late = world.orders("late", 1, -1_000).await;
     wire.publish("orders.park", "30m.unpaid", delivered_at(OVER_MS), late[0].as_bytes()).await;
-    let run = world.overdue(&["parked", "replay", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "replay", "--yes"]).exits(0);
     let replayed = wire.take_many(&due, 1).await.remove(0);
     assert_eq!((replayed.text(), replayed.headers.get(DELIVERY_TIME)), (late[0].clone(), None));
     assert_eq!(replayed.header("x-shop").as_deref(), Some("north"));

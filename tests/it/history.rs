@@ -112,11 +112,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     let mut holding = world.store.client().await.unwrap();
     let transaction = holding.transaction().await.unwrap();
     transaction.execute("SELECT FROM closures FOR UPDATE", &[]).await.unwrap();
-    let mut worker = world
-        .started(|command| {
-            command.env("OVERDUE_WORKER__SWEEP_EVERY", "50ms");
-        })
-        .await;
+    let mut worker = world.started(|it| _ = it.env("OVERDUE_WORKER__SWEEP_EVERY", "50ms")).await;
     worker.until_logged("old rows cannot be deleted").await;
     let orders = world.orders("o", 50, 200).await;
     world.publish("200ms", &orders).await;
@@ -146,8 +142,8 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
         ))
         .await;
     let mut worker = world
-        .started(|command| {
-            command.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__SWEEP_EVERY", "50ms");
+        .started(|it| {
+            _ = it.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__SWEEP_EVERY", "50ms")
         })
         .await;
     worker.until_logged("old rows cannot be deleted").await;

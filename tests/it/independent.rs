@@ -75,8 +75,7 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
     world.sql("ALTER TYPE way RENAME VALUE 'land' TO 'sea'").await;
     let settings = "[effects.ship]\nsql = \"ship.sql\"\n[effects.close]\nsql = \"ship.sql\"\n";
     std::fs::write(world.dir.path().join("overdue.toml"), settings).unwrap();
-    let run = world.overdue(&["run"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    world.overdue(&["run"]).exits(78);
 }
 
 /// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
@@ -126,11 +125,8 @@ async fn read_only(world: &World, setting: &str, value: &str) -> (WorkerProcess,
          GRANT ALL ON ALL SEQUENCES IN SCHEMA {user} TO {user}"
     );
     world.sql(&grant).await;
-    let process = world
-        .started(|command| {
-            command.env("OVERDUE_DATABASE__URL", url).env(setting, value);
-        })
-        .await;
+    let process =
+        world.started(|it| _ = it.env("OVERDUE_DATABASE__URL", url).env(setting, value)).await;
     world.sql(&format!("REVOKE UPDATE ON orders FROM {user}")).await;
     (process, grant)
 }
@@ -182,9 +178,7 @@ async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked(
     world.sql(&grant).await;
     world.until_closed(200).await;
     world.until_empty("orders.unpaid").await;
-    process.signal("TERM");
-    let status = process.ended().await;
-    assert!(status.success(), "{}", process.log());
+    process.stops().await;
     assert!(process.log().contains("retried=0 parked=0"), "{}", process.log());
     world.parked(0).await;
     world.assert_invariants().await;

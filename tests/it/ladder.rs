@@ -77,8 +77,7 @@ impl World {
     async fn changes_to(&mut self, text: &str) {
         std::fs::write(self.topology_file(), text).unwrap();
         self.topology = Topology::parse(text).unwrap();
-        let run = self.apply_meanwhile(&["apply", "--yes"]).await;
-        assert_eq!(run.code, Some(0), "{run}");
+        self.apply_meanwhile(&["apply", "--yes"]).await.exits(0);
     }
 
     /// On a thread of its own, while messages go on.
@@ -179,8 +178,7 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
         world.orders_after(&format!("o{n}"), &delays_ms(EACH, 1_000..9_000)).await;
     }
     let all = EACH * (changes.len() + 1);
-    let run = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await;
-    assert_eq!(run.code, Some(0), "{run}");
+    world.apply_meanwhile(&["apply", "--yes", "--wait"]).await.exits(0);
     world.until_closed(all).await;
     world.assert_invariants().await;
     // Copies for a place that went since the worker's last look: the originals have waited elsewhere, and nobody sweeps.

@@ -12,8 +12,7 @@ fn small() -> String {
 #[apply(world_test)]
 async fn a_fresh_ladder_answers_at_each_place() {
     let world = World::applied(&small()).await;
-    let run = world.overdue(&["verify", "--probe", "--within", "9s", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "9s", "-o", "json"]).exits(0);
     let report = run.json();
     assert_eq!(report["findings"], json!([]));
     let canaries = report["probe"]["canaries"].as_array().unwrap();
@@ -39,8 +38,7 @@ async fn a_place_that_does_not_lead_on() {
     let world = World::applied(&small()).await;
     let path = ["e", "orders.ladder.1m", "e", "orders.ladder.10s", "*.*.0.#"];
     world.call(reqwest::Method::DELETE, "bindings", &path, Value::Null).await;
-    let run = world.overdue(&["verify", "--probe", "--within", "9s", "-o", "json"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "9s", "-o", "json"]).exits(2);
     let expected = [
         "error missing-binding exchange orders.ladder.10s",
         "error canary exchange orders.ladder.1m",

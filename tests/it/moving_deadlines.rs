@@ -33,8 +33,7 @@ async fn an_extended_deadline_needs_no_message() {
     let wire = world.wire().await;
     let along = wire.listen("orders.ladder.again", "#").await;
     let id = world.orders("o", 1, 1_000).await.remove(0);
-    let run = world.overdue(&["publish", &id, "--after", "1s"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["publish", &id, "--after", "1s"]).exits(0);
     // The time stands still, so that the notice comes when 3 s are left, however slow the machine is.
     world.clock().stop().await;
     world.sql("UPDATE orders SET due_at = now() + interval '3 s'").await;
@@ -62,15 +61,13 @@ async fn a_shortened_deadline_needs_a_second_message() {
     let world = World::clocked_of(&ladder()).await;
     let id = world.orders("o", 1, 3_600_000).await.remove(0);
     // The broker's time goes on: it comes long before its deadline.
-    let run = world.overdue(&["publish", &id, "--after", "2s"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["publish", &id, "--after", "2s"]).exits(0);
     world.sql("UPDATE orders SET due_at = now() + interval '1 s'").await;
     let new: String = world
         .rows("SELECT to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM orders")
         .await[0]
         .get(0);
-    let run = world.overdue(&["publish", &id, "--due-at", &new]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["publish", &id, "--due-at", &new]).exits(0);
     let worker = world.worker_with(hold_a_second());
     world.until_closed(1).await;
     assert_closed_once_at_the_new_deadline(&world, &id).await;
@@ -85,8 +82,7 @@ async fn explain_shows_a_deadline_that_was_moved() {
     let world = World::of(&ladder()).await;
     let ids = world.orders("o", 3, 3_600_000).await;
     world.sql("UPDATE orders SET due_at = now() + interval '37 min 59 s'").await;
-    let run = world.overdue(&["explain", "--order", &ids[0], "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["explain", "--order", &ids[0], "-o", "json"]).exits(0);
     let shown = run.json();
     assert_eq!(shown["order"]["status"], "not_due", "{run}");
     let due_at: jiff::Timestamp = shown["order"]["due_at"].as_str().unwrap().parse().unwrap();
@@ -103,8 +99,7 @@ async fn explain_shows_a_deadline_that_was_moved() {
     assert_eq!(world.status(&ids[2]).await, "unpaid");
     assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
     assert_eq!(world.number("SELECT count(*) FROM outbox WHERE event = 'order.closed'").await, 0);
-    let run = world.overdue(&["explain", "--order", "unheard-of"]);
-    assert_eq!(run.code, Some(1), "{run}");
+    let run = world.overdue(&["explain", "--order", "unheard-of"]).exits(1);
     assert!(run.stderr.contains("does not know the order unheard-of"), "{run}");
 }
 

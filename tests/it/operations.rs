@@ -161,13 +161,11 @@ async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
         let job = &manifests(&read(&format!("deploy/kubernetes/{job}.yaml")))[0];
         // As often as one likes.
         for _ in 0..2 {
-            let run = finish(command(&arguments(job, &root)), None);
-            assert_eq!(run.code, Some(0), "{run}");
+            finish(command(&arguments(job, &root)), None).exits(0);
         }
     }
     // Where a shop has its own tables.
-    let run = world.overdue(&["database", "init", "--reference-tables", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["database", "init", "--reference-tables", "--yes"]).exits(0);
     let worker = manifests(&read("deploy/kubernetes/base/worker.yaml"));
     let mut command = command(&arguments(&worker[0], &root));
     command.env("OVERDUE_WORKER__LISTEN", "127.0.0.1:0").env("OVERDUE_LOG__FORMAT", "text");

@@ -236,8 +236,7 @@ async fn the_commands_work_on_partitions() {
     for name in ["overdue.toml", "topology.toml"] {
         std::fs::write(folder.join(name), read(&format!("examples/own-tables/{name}"))).unwrap();
     }
-    let check = world.overdue(&["effect", "check", "--all"]);
-    assert_eq!(check.code, Some(0), "{check}");
+    let check = world.overdue(&["effect", "check", "--all"]).exits(0);
     assert!(check.stdout.contains("open         3011 orders"), "{check}");
     let explain = world.overdue(&["explain", "--order", "6002", "-o", "json"]);
     assert_eq!(explain.json()["order"]["status"], "not_due", "{explain}");

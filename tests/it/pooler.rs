@@ -26,8 +26,8 @@ impl World {
     }
 
     fn asked(&self, pooler: &Pooler, arguments: &[&str]) -> Run {
-        let run = self.overdue_with(arguments, &[("OVERDUE_DATABASE__URL", &pooler.url())]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run =
+            self.overdue_with(arguments, &[("OVERDUE_DATABASE__URL", &pooler.url())]).exits(0);
         run
     }
 

@@ -62,13 +62,10 @@ async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_o
         world.notify_after(timeout, delay_s, &ids).await;
     }
     world.becomes(&without_unshipped());
-    let first = world.apply_meanwhile(&["apply", "--yes"]).await;
-    assert_eq!(first.code, Some(0), "{first}");
+    let first = world.apply_meanwhile(&["apply", "--yes"]).await.exits(0);
     assert!(first.stdout.contains("~ queue     orders.unshipped  (leaves)"), "{first}");
-    let found = world.apply_meanwhile(&["verify"]).await;
-    assert_eq!(found.code, Some(0), "{found}");
-    let waited = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await;
-    assert_eq!(waited.code, Some(0), "{waited}");
+    world.apply_meanwhile(&["verify"]).await.exits(0);
+    let waited = world.apply_meanwhile(&["apply", "--yes", "--wait"]).await.exits(0);
     assert!(!world.own_objects().await.queues.contains_key("orders.unshipped"), "{waited}");
     world.until_closed(10).await;
     assert_eq!(world.wire().await.take("orders.parked").await, None);

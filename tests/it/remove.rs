@@ -51,8 +51,7 @@ async fn what_is_in_use_or_holds_messages_is_refused() {
     worker.kill();
     let refused = async || world.overdue(&["remove", "--yes"]);
     let refused =
-        until("the consumer gone", refused, |it| !it.stdout.contains("is consumed")).await;
-    assert_eq!(refused.code, Some(1), "{refused}");
+        until("the consumer gone", refused, |it| !it.stdout.contains("is consumed")).await.exits(1);
     insta::assert_snapshot!(world.shown(&refused));
     assert_eq!(world.own_objects().await, before);
     let lost = world.overdue(&["remove", "--yes", "--discard-waiting", "-o", "json"]);
@@ -158,12 +157,10 @@ async fn rows_that_are_written_after_the_question_are_not_lost() {
     let world = World::new().await;
     world.until_all_counted().await;
     let event = "INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o')";
-    let written = removed_during(&world, event).await;
-    assert_eq!(written.code, Some(1), "{written}");
+    let written = removed_during(&world, event).await.exits(1);
     insta::assert_snapshot!(world.shown(&written));
     assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
-    let published = removed_during(&world, "DELETE FROM outbox").await;
-    assert_eq!(published.code, Some(0), "{published}");
+    let published = removed_during(&world, "DELETE FROM outbox").await.exits(0);
     assert!(published.stdout.contains("dropped 9 tables"), "{published}");
 }
 

@@ -184,8 +184,7 @@ async fn a_worker_closes_orders_where_it_publishes_no_notices() {
     close("without", 2).await;
     assert_eq!(silent.logged("schedule"), 0, "{}", silent.log());
     assert_eq!(said.logged("schedule()"), 1, "{}", said.log());
-    let run = world.overdue(&["database", "init", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["database", "init", "--yes"]).exits(0);
     world.schedule("'late'", "unpaid").await;
     world.until_published().await;
     assert_eq!(said.logged("ERROR"), 0, "{}", said.log());

@@ -75,8 +75,7 @@ async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
     world.parked(1).await;
     // Two of the batches with the orders that are closed, and one each time that the unknown one is tried.
     until("the spans", async || spans(&collector).len(), |spans| *spans >= 2 + 4).await;
-    process.signal("TERM");
-    assert!(process.ended().await.success(), "{}", process.log());
+    process.stops().await;
 
     let requests = requests(&collector);
     let resource = requests[0].resource_spans[0].resource.clone().unwrap();
@@ -152,16 +151,14 @@ async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
     close("silent", 60).await;
     until("asked", async || collector.posted().len(), |posted| *posted > asked).await;
     close("still", 80).await;
-    process.signal("TERM");
-    assert!(process.ended().await.success(), "{}", process.log());
+    process.stops().await;
 }
 
 #[apply(world_test)]
 async fn an_address_that_is_no_url_is_refused() {
     let world = World::empty().await;
     for url in ["127.0.0.1:4318", "amqp://127.0.0.1:4318"] {
-        let run = world.overdue_with(&["run"], &[("OVERDUE_TRACES__OTLP", url)]);
-        assert_eq!(run.code, Some(78), "{run}");
+        let run = world.overdue_with(&["run"], &[("OVERDUE_TRACES__OTLP", url)]).exits(78);
         let said = "traces.otlp: write a URL such as http://127.0.0.1:4318";
         assert!(run.stderr.contains(said), "{run}");
     }

@@ -95,8 +95,7 @@ async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
         let changes = [(&both, &ladder), (&ladder, &ladder), (&both, &levels), (&levels, &levels)];
         for (topology, published_with) in changes {
             std::fs::write(world.topology_file(), topology).unwrap();
-            let run = world.apply_meanwhile(&["apply", "--yes"]).await;
-            assert_eq!(run.code, Some(0), "{run}");
+            world.apply_meanwhile(&["apply", "--yes"]).await.exits(0);
             let old = std::mem::replace(&mut worker, world.started(|_| {}).await);
             old.signal("TERM");
             service.publishes_with(published_with).await;
@@ -112,8 +111,7 @@ async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
     let by_message = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
     assert_eq!(world.number(by_message).await, i64::try_from(published).unwrap());
     world.parked(0).await;
-    let run = world.overdue_with(&["apply", "--yes", "--wait"], &[LATE_COUNTS]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_with(&["apply", "--yes", "--wait"], &[LATE_COUNTS]).exits(0);
     world.topology = Topology::parse(&levels).unwrap();
     assert_eq!(world.own_objects().await, world.topology.objects());
     drop(worker);

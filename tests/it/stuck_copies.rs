@@ -26,9 +26,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     world.delete("policies", "full").await;
     let waiting = async || wire.ready("orders.delay.1h").await;
     until("all early ones in the level", waiting, |waiting| *waiting == 600).await;
-    process.signal("TERM");
-    let status = process.ended().await;
-    assert!(status.success(), "{}", process.log());
+    process.stops().await;
     let log = process.log();
     assert!(log.contains("put_back=600 retried=0 parked=0"), "{log}");
     assert_eq!(log.matches("session ended").count(), 0);

@@ -76,8 +76,7 @@ async fn orders_are_published_and_closed_and_doctor_finds_all_verified() {
     let secure = Secure::of(&world);
     let doctor = secure.run(&world, &["doctor"]);
     assert_eq!(doctor.stdout.matches(VERIFIED).count(), 2, "{doctor}");
-    let plan = secure.run(&world, &["plan"]);
-    assert_eq!(plan.code, Some(0), "{plan}");
+    secure.run(&world, &["plan"]).exits(0);
     // Whether its connection is encrypted is in each row, said by the server.
     world
         .sql(
@@ -92,8 +91,7 @@ async fn orders_are_published_and_closed_and_doctor_finds_all_verified() {
         })
         .await;
     for id in world.orders("o", 3, 0).await {
-        let published = secure.run(&world, &["publish", &id, "--level", "100ms"]);
-        assert_eq!(published.code, Some(0), "{published}");
+        secure.run(&world, &["publish", &id, "--level", "100ms"]).exits(0);
     }
     world.until_closed(3).await;
     let encrypted = "SELECT count(*) FROM closures WHERE encrypted";
@@ -176,7 +174,6 @@ async fn what_a_certificate_lacks_is_said() {
     // Without a connection nothing is known of its encryption: of the database alone.
     let mut secure = right;
     secure.broker = with(&secure.broker, &[("certfile", ""), ("keyfile", "")]);
-    let doctor = secure.run(&world, &["doctor"]);
-    assert_eq!(doctor.code, Some(2), "{doctor}");
+    let doctor = secure.run(&world, &["doctor"]).exits(2);
     assert_eq!(doctor.stdout.matches(VERIFIED).count(), 1, "{doctor}");
 }

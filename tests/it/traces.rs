@@ -37,11 +37,7 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
     let world = World::new().await;
     let wire = world.wire().await;
     let events = wire.listen("orders.events", "#").await;
-    let mut process = world
-        .started(|command| {
-            command.env("OVERDUE_LOG__FILTER", "overdue=debug");
-        })
-        .await;
+    let mut process = world.started(|it| _ = it.env("OVERDUE_LOG__FILTER", "overdue=debug")).await;
     let headers = [("traceparent", text(PARENT)), ("tracestate", text(STATE))];
     publish(&wire, "100ms.unpaid", "o-0", &headers).await;
     let ready = async || wire.ready("orders.parked").await;
@@ -58,8 +54,7 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
     }
 
     world.orders("o", 1, -1_000).await;
-    let run = world.overdue(&["parked", "replay", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "replay", "--yes"]).exits(0);
     world.until_closed(1).await;
     let event = wire.take_many(&events, 1).await.remove(0);
     assert_eq!((event.key.as_str(), trace_of(&event)), ("order.closed", given()));

@@ -35,8 +35,7 @@ async fn one_bad_order_is_named_and_the_effect_is_usable() {
     world.orders("o", 30, -5_000).await;
     for code in ["P0001", "42501", "57014", "08006"] {
         refuse(&world, &[code]).await;
-        let run = world.overdue(&["effect", "check", "close"]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = world.overdue(&["effect", "check", "close"]).exits(0);
         let bad = format!("order o-0: SQLSTATE {code}: ");
         for text in [
             "fits the tables\n",
@@ -46,8 +45,9 @@ async fn one_bad_order_is_named_and_the_effect_is_usable() {
             assert!(run.stdout.contains(text), "{text}\n{run}");
         }
         // Somebody wants to know of that one.
-        let run = world.overdue(&["effect", "check", "close", "--order", "o-0", "--order", "o-1"]);
-        assert_eq!(run.code, Some(2), "{run}");
+        let run = world
+            .overdue(&["effect", "check", "close", "--order", "o-0", "--order", "o-1"])
+            .exits(2);
         assert!(run.stderr.contains(&format!("effect `close` fails: {bad}")), "{run}");
         let reason = reason(&world).await;
         let cause = format!("order o-0 cannot be closed: SQLSTATE {code}: ");
@@ -82,8 +82,7 @@ async fn what_fails_at_the_commit_fails_in_a_trial() {
              WHEN (NEW.id = 'o-0') EXECUTE FUNCTION refuse()",
         )
         .await;
-    let run = world.overdue(&["effect", "check", "close"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["effect", "check", "close"]).exits(0);
     for text in ["2 orders, rolled back: 1 closed, 1 failed", "and not order o-0: SQLSTATE P0001: "]
     {
         assert!(run.stdout.contains(text), "{text}\n{run}");

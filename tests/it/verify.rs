@@ -25,8 +25,7 @@ pub(crate) async fn empty() -> World {
 impl World {
     /// `overdue verify` finds something: severity, rule and subject of each.
     fn findings(&self) -> Vec<String> {
-        let run = self.overdue(&["verify", "-o", "json"]);
-        assert_eq!(run.code, Some(2), "{run}");
+        let run = self.overdue(&["verify", "-o", "json"]).exits(2);
         run.findings()
     }
 
@@ -96,8 +95,7 @@ async fn each_kind_of_fact_is_read() {
         (found.contains(&consumer), stats.values().filter(applied).count())
     };
     until("consumer and policies", counted, |seen| *seen == (true, 2)).await;
-    let run = world.overdue(&["verify"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify"]).exits(2);
     insta::assert_snapshot!(run.stdout.replace(&world.vhost, "VHOST"));
 }
 
@@ -114,8 +112,7 @@ async fn delayed_retry() {
     }
     set.unwrap();
     world.until_policy("orders.unpaid", "retry").await;
-    let run = world.overdue(&["verify"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["verify"]).exits(0);
     let note = "sets delayed-retry-type to all on queue orders.unpaid\n";
     assert!(run.stdout.contains(note), "{run}");
 }

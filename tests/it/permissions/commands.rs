@@ -14,7 +14,7 @@ use super::{
     sufficient::import,
 };
 use crate::support::{
-    Proxy, Run, Services, WorkerProcess, World,
+    Proxy, Services, WorkerProcess, World,
     samples::{DOTTED, dotted_compat, dotted_ladder},
     until,
 };
@@ -26,10 +26,6 @@ async fn run_as(world: &World, user: &str, broker: Option<&str>) -> WorkerProces
     let mut worker = world.spawn(command);
     worker.until_logged("worker ready").await;
     worker
-}
-
-fn assert_done(run: &Run) {
-    assert_eq!(run.code, Some(0), "{run}");
 }
 
 /// A worker starts, closes what an order service publishes and puts back what is early, with the tag and without it.
@@ -48,7 +44,7 @@ pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
         let process = run_as(&world, worker, None).await;
         let order = &world.orders(&format!("with-{tag}"), 1, 0).await[0];
         let publish = ["publish", order, "--timeout", "un_shipped-2", "--after", "1s"];
-        assert_done(&world.overdue_as(&publish, publisher));
+        world.overdue_as(&publish, publisher).exits(0);
         world.until_closed(closed + 1).await;
         if let Some(along) = &along {
             let early = world.orders(&format!("early-{tag}"), 1, 3_600_000).await;

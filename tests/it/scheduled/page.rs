@@ -123,8 +123,7 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     let world = World::bare(Services::main(), include_str!("../../../topology.toml")).await;
     world.store.init(&world.schema, true).await.unwrap();
     for _ in 0..2 {
-        let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
-        assert_eq!(run.code, Some(0), "{run}");
+        world.overdue(&["database", "init", "--trigger", "--yes"]).exits(0);
     }
     world.orders("o", 3, 60_000).await;
     assert!(world.pay("o-0").await);
@@ -148,8 +147,7 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
             .replace("after = \"1s\"", "after = \"1s\"\neffect = \"mine\""),
     )
     .unwrap();
-    let run = world.overdue(&["database", "init", "--trigger", "--yes"]);
-    assert_eq!(run.code, Some(78), "{run}");
+    let run = world.overdue(&["database", "init", "--trigger", "--yes"]).exits(78);
     assert!(run.stderr.contains("docs/publishing-from-sql.md"), "{run}");
     // Nor does it remove what the triggers call.
     assert_eq!(world.rows_of("schedule_timeouts WHERE removed_at IS NOT NULL").await, 0);

@@ -145,8 +145,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     let with = format!("{without}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
     let init = |text: &str| {
         std::fs::write(world.topology_file(), text).unwrap();
-        let run = world.overdue(&["database", "init", "--yes"]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = world.overdue(&["database", "init", "--yes"]).exits(0);
         run.stdout
     };
     let wanted = "schedule('o', 'unclaimed', '40 minutes')";
@@ -163,8 +162,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     taken().await;
     // It is named before anything is changed.
     std::fs::write(world.topology_file(), &without).unwrap();
-    let unasked = world.overdue(&["database", "init"]);
-    assert_eq!(unasked.code, Some(64), "{unasked}");
+    let unasked = world.overdue(&["database", "init"]).exits(64);
     assert!(unasked.stdout.contains("removes the timeout `unclaimed`, which "), "{unasked}");
     taken().await;
     assert!(init(&without).starts_with(&unasked.stdout));

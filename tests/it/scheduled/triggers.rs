@@ -41,8 +41,7 @@ async fn the_triggers_of_the_reference_tables_go_with_their_timeouts() {
 #[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout() {
     let world = World::of_tables().await;
-    let run = init(&world, TOPOLOGY, &INIT_WITH_TRIGGERS);
-    assert_eq!(run.code, Some(0), "{run}");
+    init(&world, TOPOLOGY, &INIT_WITH_TRIGGERS).exits(0);
     let renamed = TOPOLOGY.replace("\"unpaid\"", "\"unbought\"");
     let run = init(&world, &renamed, &INIT_WITH_TRIGGERS);
     assert_eq!((run.code, known(&world).await), (Some(0), 1), "{run}");
@@ -64,8 +63,7 @@ async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout(
 #[apply(world_test)]
 async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
     let world = World::of_tables().await;
-    let run = init(&world, ALL, &INIT);
-    assert_eq!(run.code, Some(0), "{run}");
+    init(&world, ALL, &INIT).exits(0);
     world
         .sql(
             "CREATE TABLE \"Purchase\" (no bigint, pay_until timestamptz) PARTITION BY RANGE (no);
@@ -100,8 +98,7 @@ async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
 #[apply(world_test)]
 async fn triggers_on_a_table_of_another_role_are_not_dropped() {
     let world = World::of_tables().await;
-    let run = init(&world, ALL, &INIT_WITH_TRIGGERS);
-    assert_eq!(run.code, Some(0), "{run}");
+    init(&world, ALL, &INIT_WITH_TRIGGERS).exits(0);
     let (url, schema) = (world.database_user().await, &world.schema);
     world.sql(&format!("GRANT SELECT ON schedule_timeouts TO {schema}")).await;
     fs::write(world.topology_file(), TOPOLOGY).unwrap();

@@ -10,8 +10,7 @@ use crate::support::until;
 #[apply(world_test)]
 async fn every_level_and_timeout_answers() {
     let world = applied().await;
-    let run = world.overdue(&["verify", "--probe", "--within", "20s", "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "20s", "-o", "json"]).exits(0);
     let report = run.json();
     let canaries = report["probe"]["canaries"].as_array().unwrap();
     let subjects: Vec<&serde_json::Value> = canaries.iter().map(|c| &c["subject"]).collect();
@@ -35,8 +34,7 @@ async fn every_level_and_timeout_answers() {
 async fn a_broken_level_loses_its_canary() {
     let world = applied().await;
     world.unbind("orders.in", "orders.delay.3s", "3s.*").await;
-    let run = world.overdue(&["verify", "--probe", "--within", "20s", "-o", "json"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "20s", "-o", "json"]).exits(2);
     let expected = ["error missing-binding queue orders.delay.3s", "error canary level 3s"];
     assert_eq!(run.findings(), expected);
 }
@@ -47,8 +45,7 @@ async fn a_level_that_lets_go_early() {
     world.policy("policies", "short", r"^orders\.delay\.30m$", json!({ "message-ttl": 500 })).await;
     world.until_policy("orders.delay.30m", "short").await;
     // Of half an hour enough is left to be early by, however slow the machine is.
-    let run = world.overdue(&["verify", "--probe", "--within", "30m"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "30m"]).exits(2);
     assert!(run.stdout.contains("level 30m: its canary came "), "{run}");
     assert!(run.stdout.contains(" ms early"), "{run}");
 }
@@ -56,13 +53,11 @@ async fn a_level_that_lets_go_early() {
 #[apply(world_test)]
 async fn nothing_to_probe() {
     let world = empty().await;
-    let run = world.overdue(&["verify", "--probe"]);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue(&["verify", "--probe"]).exits(2);
     assert!(run.stdout.contains("exchange orders.in: it is missing"), "{run}");
     assert!(run.stderr.contains("no canary was sent: exchange orders.in does not exist"), "{run}");
     let world = applied().await;
-    let run = world.overdue(&["verify", "--probe", "--within", "749ms"]);
-    assert_eq!(run.code, Some(64), "{run}");
+    let run = world.overdue(&["verify", "--probe", "--within", "749ms"]).exits(64);
     assert!(run.stderr.contains("--within 1s"), "{run}");
     assert_eq!(world.overdue(&["verify", "--within", "1s"]).code, Some(64), "without --probe");
 }
@@ -72,8 +67,7 @@ async fn a_user_without_rights() {
     let world = applied().await;
     let user = world.user("management").await;
     world.permit(&user, ["^$", ".*", ".*"]).await;
-    let run = world.overdue_as(&["verify", "--probe", "--within", "1s"], &user);
-    assert_eq!(run.code, Some(77), "{run}");
+    let run = world.overdue_as(&["verify", "--probe", "--within", "1s"], &user).exits(77);
     for said in ["`orders.probe.canary", "failed to declare: ", "overdue permissions"] {
         assert!(run.stderr.contains(said), "{said}: {run}");
     }
@@ -101,8 +95,7 @@ async fn a_worker_acks_canaries() {
         command.env("OVERDUE_LOG__FILTER", "overdue=debug");
     };
     let mut worker = world.started(debug).await;
-    let run = world.overdue(&["verify", "--probe", "--within", "20s"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["verify", "--probe", "--within", "20s"]).exits(0);
     // A stop before a canary was settled would give it back.
     let settled = |log: &String| {
         let of = |timeout| log.contains(&format!("batch committed timeout=\"{timeout}\""));
