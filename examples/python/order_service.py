@@ -5,7 +5,7 @@
 
 The delay is a level. On a ladder it is any number of milliseconds:
 
-    overdue export --format ladder --save ladder.json
+    overdue export --format ladder >ladder.json
     echo 4711 2026-11-20T10:30:00Z 2220000 | python order_service.py amqp://user:password@localhost:5672/%2f unpaid ladder.json
 """
 

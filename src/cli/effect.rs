@@ -19,11 +19,7 @@ use crate::{
     config::Settings,
     doctor::effect_plan::{EffectPlan, RowLocks, Scan},
     order::OrderId,
-    store::{
-        Store,
-        orders::Effect,
-        overdue::{OpenOrders, OverdueKey},
-    },
+    store::{Store, orders::Effect, overdue::OpenOrders},
     text::counted,
 };
 use trial::Trial;
@@ -84,7 +80,7 @@ impl Check {
 
 async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Checked, Failure> {
     let plan = store.effect_plan(effect).await?;
-    let open = store.open_orders(effect, &OverdueKey::first()).await?;
+    let open = store.open_orders(effect).await?;
     let trial = Trial::of(store, effect, orders).await?;
     Ok(Checked::new(effect, &plan, trial, open))
 }

@@ -1,7 +1,5 @@
 //! `overdue export`: the topology as definitions, picture or ladder; only `--live` asks a broker.
 
-use std::{fs, path::PathBuf};
-
 use clap::{Args, ValueEnum};
 
 use super::{exit::Failure, output::print, setup};
@@ -24,9 +22,6 @@ pub(super) struct Export {
     /// definitions: the virtual host [default: the one of broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
-    /// Write to a file instead
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
     /// definitions: create the virtual host too, for a broker that boots empty; one that exists loses its
     /// description, tags and default queue type
     #[arg(long)]
@@ -61,12 +56,7 @@ impl Export {
             }
             Format::Mermaid => mermaid::render(&Graph::of(&topology, None)),
         };
-        match &self.save {
-            None => print(text),
-            Some(path) => fs::write(path, text).map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
-            }),
-        }
+        print(text)
     }
 
     /// A flag of another format is a mistake, not to be passed over in silence.

@@ -3,13 +3,7 @@
 
 mod notices;
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write},
-    num::NonZeroU32,
-    str::FromStr,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Write, num::NonZeroU32, time::Duration};
 
 use clap::Args;
 use serde::Serialize;
@@ -25,12 +19,8 @@ use crate::{
     config::Settings,
     oncall::actions::{self, NewAction, Via},
     plan::generation::number_of,
-    store::{
-        Store,
-        orders::Effect,
-        overdue::{OpenOrders, OverdueKey},
-    },
-    text::{about, counted, length, option},
+    store::{Store, orders::Effect, overdue::OpenOrders},
+    text::{about, counted, length},
     topology::{Timeout, Topology, level_routes::LevelRoutes, route::LONGEST_IN_HAND},
 };
 use notices::Notices;
@@ -44,9 +34,6 @@ pub(super) struct Rebuild {
     /// Only this timeout [default: all]
     #[arg(long, value_name = "NAME")]
     timeout: Option<String>,
-    /// Go on behind this order, as a rebuild that was stopped has printed it
-    #[arg(long, value_name = "PLACE", allow_hyphen_values = true)]
-    from: Option<RebuildPlace>,
     #[command(flatten)]
     confirm: Confirm,
     /// Notices per second, at the most
@@ -62,8 +49,6 @@ struct RebuildPart<'a> {
     timeout: &'a Timeout,
     effect: &'a Effect,
     overdue_sql: &'a str,
-    /// Behind which order it begins.
-    after: OverdueKey,
 }
 
 /// What was done, for programs.
@@ -75,8 +60,6 @@ struct Rebuilt<'a> {
     published: u64,
     /// Rows whose id no message can carry.
     left_out: u64,
-    /// Where `--from` goes on, if it ended before the end.
-    from: Option<String>,
 }
 
 /// The open orders of a part.
@@ -99,7 +82,7 @@ impl Rebuild {
         complete(&routes, &parts)?;
         self.output.preview(preview.text(self.rate))?;
         if preview.orders() == 0 {
-            return self.answer(&preview, 0, 0, None);
+            return self.answer(&preview, 0, 0);
         }
         warn_of_waiting(management, topology).await;
         warn_of_long_levels(topology);
@@ -124,32 +107,22 @@ impl Rebuild {
             };
             actions::record(store, action).await;
         }
-        let place = ended.is_err().then(|| notices.reached.map(|it| it.to_string())).flatten();
         if ended.is_ok() || self.output.is_json() {
-            self.answer(&preview, confirmed, refused, place.clone())?;
+            self.answer(&preview, confirmed, refused)?;
         }
-        match (ended, place) {
-            (Err(Failure { code, text }), Some(place)) => {
-                let from = option(" --from", &place);
-                let go_on = format!("overdue rebuild{from}{}", self.options());
-                let confirmed = counted(confirmed, "notice");
-                let text = format!("{text}\n{confirmed} are confirmed; go on with: {go_on}");
-                Err(Failure { code, text })
-            }
-            (ended, _) => ended,
-        }
+        ended.map_err(|Failure { code, text }| {
+            let confirmed = counted(confirmed, "notice");
+            let text = format!(
+                "{text}\n{confirmed} are confirmed; run it again: a second notice does no harm"
+            );
+            Failure { code, text }
+        })
     }
 
-    fn answer(
-        &self,
-        preview: &Preview<'_>,
-        published: u64,
-        left_out: u64,
-        from: Option<String>,
-    ) -> Result<(), Failure> {
+    fn answer(&self, preview: &Preview<'_>, published: u64, left_out: u64) -> Result<(), Failure> {
         if self.output.is_json() {
             let timeouts = preview.0.iter().map(Open::of).collect();
-            return print_json(&Rebuilt { version: 1, timeouts, published, left_out, from });
+            return print_json(&Rebuilt { version: 1, timeouts, published, left_out });
         }
         // Without an open order the preview has said so.
         if preview.orders() == 0 {
@@ -158,7 +131,7 @@ impl Rebuild {
         print(format!("published {}, all confirmed", counted(published, "notice")))
     }
 
-    /// One per effect, in the order of the file; without those that an earlier rebuild has finished.
+    /// One per effect, in the order of the file.
     fn parts<'a>(
         &self,
         topology: &'a Topology,
@@ -171,24 +144,9 @@ impl Rebuild {
                 continue;
             }
             let overdue_sql = effect.overdue_sql.as_deref().ok_or_else(|| without(effect))?;
-            parts.push(RebuildPart { timeout, effect, overdue_sql, after: OverdueKey::first() });
+            parts.push(RebuildPart { timeout, effect, overdue_sql });
         }
-        let Some(RebuildPlace { timeout, key }) = &self.from else { return Ok(parts) };
-        let begun =
-            parts.iter().position(|part| part.timeout.name == *timeout).ok_or_else(|| {
-                Failure::usage(format!(
-                    "--from names the timeout `{timeout}`, which is not rebuilt here"
-                ))
-            })?;
-        parts.drain(..begun);
-        parts[0].after = key.clone();
         Ok(parts)
-    }
-
-    /// As they are written behind the place where a rebuild goes on.
-    fn options(&self) -> String {
-        let timeout = self.timeout.as_deref().map(|name| option(" --timeout", name));
-        format!("{} --rate {}", timeout.unwrap_or_default(), self.rate)
     }
 
     fn timeouts<'a>(&self, topology: &'a Topology) -> Result<Vec<&'a Timeout>, Failure> {
@@ -268,40 +226,14 @@ fn taken(queue: &str) -> Failure {
     ))
 }
 
-/// The last order whose notice is confirmed, with all before it: `unpaid/2026-11-22T10:00:00Z/4711`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct RebuildPlace {
-    timeout: String,
-    key: OverdueKey,
-}
-
-impl fmt::Display for RebuildPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.timeout, self.key)
-    }
-}
-
-impl FromStr for RebuildPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = |why: &str| {
-            format!("{why}: write it as it was printed, like unpaid/2026-11-22T10:00:00Z/4711")
-        };
-        let (timeout, key) = text.split_once('/').ok_or_else(|| wanted("it has no `/`"))?;
-        let key = key.parse().map_err(|error: String| wanted(&error))?;
-        Ok(Self { timeout: timeout.to_owned(), key })
-    }
-}
-
 /// What would be published: the open orders of each part.
 struct Preview<'a>(Vec<(&'a str, OpenOrders)>);
 
 impl<'a> Preview<'a> {
     async fn read(store: &Store, parts: &[RebuildPart<'a>]) -> Result<Self, Failure> {
         let mut read = Vec::new();
-        for RebuildPart { timeout, effect, after, .. } in parts {
-            if let Some(open) = store.open_orders(effect, after).await? {
+        for RebuildPart { timeout, effect, .. } in parts {
+            if let Some(open) = store.open_orders(effect).await? {
                 read.push((timeout.name.as_str(), open));
             }
         }
@@ -366,24 +298,6 @@ impl<'a> Open<'a> {
             overdue: orders.overdue,
             first_due: orders.due.map(|(first, _)| first.to_second()),
             last_due: orders.due.map(|(_, last)| last.to_second()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_printed_is_read_again() {
-        for text in
-            ["unpaid/2026-11-22T10:00:00.123456Z/a/b:c", "t/-infinity/o", "t/2026-11-22T10:00:00Z/"]
-        {
-            assert_eq!(text.parse::<RebuildPlace>().unwrap().to_string(), text);
-        }
-        for text in ["", "unpaid", "unpaid/soon/o", "unpaid/2026-11-22T10:00:00Z"] {
-            let error = text.parse::<RebuildPlace>().unwrap_err();
-            assert!(error.contains("as it was printed"), "{text}: {error}");
         }
     }
 }

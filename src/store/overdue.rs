@@ -2,8 +2,6 @@
 //! those that are open. So it works for any tables. And the lock of a burst: one worker at a time closes the burst of an effect.
 
 use std::{
-    fmt,
-    str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -52,23 +50,6 @@ impl OverdueKey {
     /// How long an order with this key has been overdue at `now`.
     pub(crate) fn overdue_at(&self, now: DatabaseTime) -> Duration {
         self.due_at.until(now)
-    }
-}
-
-/// `2026-11-22T10:00:00Z/4711`.
-impl fmt::Display for OverdueKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.due_at, self.order_id)
-    }
-}
-
-impl FromStr for OverdueKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (due_at, order_id) = text.split_once('/').ok_or("it has no `/` before the order")?;
-        let due_at = due_at.parse().map_err(|error: jiff::Error| error.to_string())?;
-        Ok(Self { due_at, order_id: order_id.to_owned() })
     }
 }
 
@@ -222,16 +203,16 @@ impl Store {
         rows.map(Some).map_err(|error| contract.failure(error, sql))
     }
 
-    /// How many orders behind `after` are open; `None` without `overdue_sql`.
+    /// How many orders are open; `None` without `overdue_sql`.
     pub(crate) async fn open_orders(
         &self,
         effect: &Effect,
-        after: &OverdueKey,
     ) -> Result<Option<OpenOrders>, StoreError> {
         const SQL: &str = include_str!("../../sql/open_orders.sql");
         let bytes = i64::try_from(MAX_ORDER_ID_BYTES).unwrap_or(i64::MAX);
+        let first = &DatabaseTime::FIRST;
         let parameters: [&(dyn ToSql + Sync); 6] =
-            [&MOST_COUNTED, &COUNTED_AHEAD_MS, &after.due_at, &after.order_id, &AHEAD_MS, &bytes];
+            [&MOST_COUNTED, &COUNTED_AHEAD_MS, first, &"", &AHEAD_MS, &bytes];
         let rows = self.around_overdue("open_orders", SQL, effect, &parameters, COUNTING).await?;
         Ok(rows.iter().flatten().next().map(|row| OpenOrders {
             orders: count(row, "orders"),

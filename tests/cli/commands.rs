@@ -9,8 +9,7 @@ const HEAD: &str = "# Commands
 
 Written by a test from what the program has. `overdue help COMMAND` says the same in a terminal.
 
-`-o, --output` is the form of an answer, `text` or `json`; `--format` is what `export` prints; `--save` names a
-file to write. `apply`, `remove`, `rebuild`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what
+`-o, --output` is the form of an answer, `text` or `json`; `--format` is what `export` prints. `apply`, `remove`, `rebuild`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what
 they would do, and ask: `n` is exit code 1. Without a terminal nobody can be asked: then they change nothing and exit with 64, unless `--yes`
 is set. `publish` asks nothing: it sends exactly the messages that its arguments name.
 

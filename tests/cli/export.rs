@@ -1,7 +1,5 @@
 //! The commands themselves: what goes where, and what is refused. No broker is asked.
 
-use std::fs;
-
 use crate::support::Folder;
 
 const TOPOLOGY: &str =
@@ -21,18 +19,6 @@ fn the_virtual_host_is_the_one_of_the_settings_unless_given() {
     assert!(code == 0 && text.contains("set_permissions -p shop overdue-publisher"), "{text}");
     let (code, text, _) = overdue(&["export", "--format", "definitions", "--vhost", "other"]);
     assert!(code == 0 && text.contains(r#""vhost": "other""#) && !text.contains("shop"), "{text}");
-}
-
-#[test]
-fn a_file_gets_what_standard_output_would() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("orders.md");
-    let (code, printed, _) = overdue(&["export", "--format", "mermaid"]);
-    assert_eq!(code, 0);
-    let out = ["export", "--format", "mermaid", "--save", path.to_str().unwrap()];
-    assert_eq!(overdue(&out), (0, String::new(), String::new()));
-    assert_eq!(fs::read_to_string(path).unwrap(), printed);
-    assert_eq!(overdue(&["export", "--format", "mermaid", "--save", "no/such/folder.md"]).0, 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What people do is in the table `actions`; what cannot be recorded is done all the same.
 
-use crate::support::{World, ids, until, world::TOPOLOGY};
+use crate::support::{World, ids, until, world::CLASSIC};
 
 use super::parked::{all_back, furnished, ready};
 
@@ -34,7 +34,7 @@ async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
 
 #[apply(world_test)]
 async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
-    let world = World::bare(crate::support::Services::main(), TOPOLOGY).await;
+    let world = World::bare(crate::support::Services::main(), CLASSIC).await;
     // Before the tables are there nobody expects a record.
     let run = world.overdue(&["apply", "--yes"]);
     assert_eq!((run.code, run.stderr.contains("not recorded")), (Some(0), false), "{run}");

@@ -18,7 +18,7 @@ use overdue::internals::{
 };
 use tokio::{runtime::Handle, sync::oneshot, task::block_in_place};
 
-use crate::support::{World, until, world::TOPOLOGY};
+use crate::support::{World, until, world::CLASSIC};
 
 impl World {
     /// Closes the connection that holds the lock.
@@ -68,7 +68,7 @@ async fn a_second_apply_waits_for_the_lock() {
 #[apply(world_test)]
 async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
     let world = World::empty().await;
-    let other = Topology::parse(&TOPOLOGY.replace("orders", "shop")).unwrap();
+    let other = Topology::parse(&CLASSIC.replace("orders", "shop")).unwrap();
     let nobody = || panic!("nobody holds it");
     let lock = TopologyLock::acquire(&world.address(), &world.topology, nobody).await.unwrap();
     let beside = TopologyLock::acquire(&world.address(), &other, nobody).await.unwrap();
@@ -122,7 +122,7 @@ async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_do
         queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
     };
     until("every queue counted", look, |missing| *missing == 0).await;
-    let shorter = TOPOLOGY.replace(r#", "30m""#, "");
+    let shorter = CLASSIC.replace(r#", "30m""#, "");
     std::fs::write(world.topology_file(), &shorter).unwrap();
     world.topology = Topology::parse(&shorter).unwrap();
     let mut command = world.command(&["apply", "--yes"]);

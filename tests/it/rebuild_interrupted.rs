@@ -8,7 +8,7 @@ use crate::support::{Proxy, Services, WorkerProcess, World, until};
 
 use super::rebuild::{LAST_LEVEL, far, rebuild_again, set, taken};
 
-/// What ended in its middle: what it said, and a command that goes on.
+/// A rebuild that ends in its middle.
 struct Broken {
     world: World,
     orders: Vec<String>,
@@ -32,40 +32,29 @@ async fn half_way(change: impl FnOnce(&World, &mut Command)) -> Broken {
 }
 
 impl Broken {
-    /// Ends with `code`, says `what`, and the command that it prints publishes the rest.
-    async fn goes_on(mut self, code: i32, what: &str) {
+    /// It ends with `code` and prints `what`; run again, it publishes a notice of each order.
+    async fn begins_again(mut self, code: i32, what: &str) {
         let ended = self.process.ended().await;
         let log = self.process.log();
         assert_eq!(ended.code(), Some(code), "{log}");
-        assert!(log.contains(what), "{log}");
-        let (_, command) = log.split_once("go on with: overdue ").unwrap();
-        let mut words: Vec<&str> = command.split_whitespace().collect();
-        assert_eq!(words[..2], ["rebuild", "--from"], "{log}");
-        assert_eq!(words[words.len() - 2..], ["--rate", RATE], "{log}");
-        // The rest need not be slow.
-        words.truncate(words.len() - 2);
-        words.push("--yes");
-        let run = rebuild_again(|| self.world.overdue(&words)).await;
+        assert!(log.contains(what) && log.contains("confirmed; run it again"), "{log}");
+        let run = rebuild_again(|| self.world.overdue(&["rebuild", "--yes"])).await;
         assert_eq!(run.code, Some(0), "{run}");
         let (found, messages) = taken(&self.world, LAST_LEVEL).await;
         assert_eq!(found, set(self.orders));
-        // A page at the most is there twice.
-        assert!((ORDERS..=ORDERS + 2_000).contains(&messages), "{messages}");
-        let (_, count) = run.stdout.split_once("published ").unwrap();
-        let count: usize = count.split_whitespace().next().unwrap().parse().unwrap();
-        assert!((1..ORDERS).contains(&count), "{run}");
+        assert!(messages > ORDERS, "{messages}");
     }
 }
 
 #[apply(world_test)]
-async fn ctrl_c_ends_it_and_the_next_one_goes_on() {
+async fn ctrl_c_ends_it_and_the_next_one_begins_again() {
     let broken = half_way(|_, _| {}).await;
     broken.process.signal("INT");
-    broken.goes_on(1, "error: stopped").await;
+    broken.begins_again(1, "error: stopped").await;
 }
 
 #[apply(world_test)]
-async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
+async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_begins_again() {
     let proxy = Proxy::to(&Services::main().broker_socket()).await;
     let broken = half_way(|world, command| {
         let url = world.services.broker_url(&world.vhost, Some(proxy.port()));
@@ -73,18 +62,18 @@ async fn a_broker_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
     })
     .await;
     proxy.refuse();
-    broken.goes_on(69, "are confirmed").await;
+    broken.begins_again(69, "are confirmed").await;
 }
 
 #[apply(world_test)]
-async fn a_database_that_dies_in_the_middle_ends_it_and_the_next_one_goes_on() {
+async fn a_database_that_dies_in_the_middle_ends_it_and_the_next_one_begins_again() {
     let proxy = Proxy::to(&Services::main().database_socket()).await;
     let broken = half_way(|world, command| {
         command.env("OVERDUE_DATABASE__URL", world.services.database_url(Some(proxy.port())));
     })
     .await;
     proxy.refuse();
-    broken.goes_on(69, "PostgreSQL").await;
+    broken.begins_again(69, "PostgreSQL").await;
 }
 
 #[apply(world_test)]

@@ -1,4 +1,4 @@
-//! Publishing the notices, page by page: what a page began with is where the next rebuild goes on, if this one ends in it.
+//! Publishes the notices, page by page.
 
 use std::{cell::Cell, num::NonZeroU32};
 
@@ -9,20 +9,24 @@ use futures_util::{
 
 use super::{
     super::{exit::Failure, output::report, progress::Progress, setup},
-    RebuildPart, RebuildPlace,
+    RebuildPart,
 };
 use crate::{
     messaging::{BrokerAddress, PublishError, Publisher},
     oncall::pace::Pace,
     order::OrderId,
     shutdown::Stop,
-    store::{Store, clock::DatabaseTime, overdue::OpenPage},
+    store::{
+        Store,
+        clock::DatabaseTime,
+        overdue::{OpenPage, OverdueKey},
+    },
     text::counted,
     topology::{Timeout, Topology, level_routes::LevelRoutes},
     wire::{DueNotice, Message},
 };
 
-/// Orders that are read together; at the most so many notices are published twice when it ends in between.
+/// Orders that are read together.
 const PAGE: i64 = 2_000;
 /// Notices on their way at once.
 const IN_FLIGHT: usize = 1_024;
@@ -36,8 +40,6 @@ pub(super) struct Notices<'a> {
     pub(super) confirmed: u64,
     /// Rows whose id no message can carry.
     pub(super) refused: u64,
-    /// Everything up to here is confirmed; none before it has begun.
-    pub(super) reached: Option<RebuildPlace>,
 }
 
 /// Why a notice is not confirmed.
@@ -58,7 +60,7 @@ impl<'a> Notices<'a> {
         rate: NonZeroU32,
     ) -> Self {
         let pace = Pace::new(rate);
-        Self { store, topology, routes, pace, confirmed: 0, refused: 0, reached: None }
+        Self { store, topology, routes, pace, confirmed: 0, refused: 0 }
     }
 
     /// All parts, one after the other.
@@ -96,10 +98,8 @@ impl<'a> Notices<'a> {
         progress: &mut Progress,
         example: &mut Option<String>,
     ) -> Result<(), Failure> {
-        let mut key = part.after.clone();
+        let mut key = OverdueKey::first();
         loop {
-            let timeout = part.timeout.name.clone();
-            self.reached = Some(RebuildPlace { timeout, key: key.clone() });
             let page = tokio::select! {
                 biased;
                 () = stop.requested() => return Err(stopped()),
