@@ -15,7 +15,6 @@ use lapin::{
 use tokio::time::timeout;
 
 use super::{Link, connect::answered, consume::ConsumeError};
-use crate::plan::generation::name_of;
 
 /// Whether `queue` exists.
 ///
@@ -124,11 +123,6 @@ const ATTEMPTS: usize = 8;
 const SILENT_FOR: Duration = Duration::from_millis(250);
 /// For the leader of a queue; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
 const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-
-/// Whether `queue` or its next generation exists: without the management API a worker consumes these two.
-pub(crate) async fn queue_or_next_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
-    Ok(queue_exists(link, queue).await? || queue_exists(link, &name_of(queue, 2)).await?)
-}
 
 /// Whether `exchange` exists.
 ///

@@ -28,7 +28,7 @@ const TOO_FAR_MS: u64 = 9_300_000_000_000_000;
 impl World {
     /// A world whose `queue` holds one message back for so long; `None` before 4.3.1, which takes no such policy.
     async fn holding_back(queue: &str, for_ms: u64) -> Option<(Self, Wire)> {
-        let world = Self::new().await;
+        let world = Self::of(TOPOLOGY).await;
         if !world.can_hold_back().await {
             return None;
         }

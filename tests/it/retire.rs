@@ -146,7 +146,7 @@ async fn the_plan_that_was_asked_for_is_carried_out_or_none() {
     let before = world.own_objects().await;
     let refused = world.overdue(&["apply", "--plan", "91ce3f2a00aa", "--yes"]);
     assert_eq!(refused.code, Some(1), "{refused}");
-    let said = format!("the plan is now {asked} and not 91ce3f2a00aa: 5 queues to create");
+    let said = format!("the plan is now {asked} and not 91ce3f2a00aa: 6 queues to create");
     assert!(refused.stderr.contains(&said), "{refused}");
     assert_eq!(world.own_objects().await, before);
     let applied = world.overdue(&["apply", "--plan", &asked, "--yes"]);

@@ -216,7 +216,7 @@ async fn what_waits_is_a_metric() {
 /// The older worker skips the timeout that it does not know.
 #[apply(world_test)]
 async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
-    let world = World::new().await;
+    let world = World::of(TOPOLOGY).await;
     world.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min'), ('unclaimed', '30 min')").await;
     world.schedule("'o'", "unclaimed").await;
     world.schedule("'o'", "unpaid").await;
@@ -265,7 +265,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
 async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     const NOTICES: usize = 300;
     const NOT_TAKEN: &str = "scheduled notices are not taken by the broker";
-    let world = World::new().await;
+    let world = World::of(TOPOLOGY).await;
     world.knows_timeouts().await;
     let wire = world.wire().await;
     world.policy("policies", "full", r"^orders\.delay\.30m$", json!({ "max-length": 5 })).await;

@@ -16,7 +16,7 @@ use crate::{
     store::{FailureKind, Store, StoreError, orders::Effect, schedule::ScheduleUse},
     telemetry,
     text::error_chain,
-    topology::{Timeout, Topology},
+    topology::Topology,
     worker::Worker,
 };
 
@@ -133,39 +133,20 @@ fn wants_again(step: &Step) -> bool {
     step.reason == Reason::WantedAgain
 }
 
-/// Whether what a worker writes to and reads from is there: what it has rights on, as the broker answers only about that.
+/// Whether the exchanges are there that a worker writes to. A worker without a queue is not ready, and `/readyz` says what to do.
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
     let link = Link::open(address, "overdue run --no-declare").await?;
     for Need { right, object, .. } in broker_rights::worker(topology).needs {
-        let names = match object {
-            Object::Named(name) => vec![name],
-            Object::Shards(base) => {
-                let of_it = |timeout: &&Timeout| topology.business_queue(timeout) == base;
-                let sharded = topology.timeouts.iter().filter(of_it);
-                sharded.flat_map(|timeout| topology.business_queues(timeout)).collect()
-            }
-            Object::Generations(_) | Object::Below(_) => continue,
-        };
-        for name in names {
-            let (kind, is_there) = match right {
-                Right::Read => ("queue", passive::queue_or_next_exists(&link, &name).await?),
-                Right::Write => ("exchange", passive::exchange_exists(&link, &name).await?),
-                Right::Configure => continue,
-            };
-            if !is_there {
-                return Err(missing(address, kind, &name));
-            }
+        let (Object::Named(exchange), Right::Write) = (object, right) else { continue };
+        if !passive::exchange_exists(&link, &exchange).await? {
+            return Err(Failure::configuration(format!(
+                "there is no exchange {exchange} at {address}, and --no-declare declares nothing: run `overdue apply` as a \
+                 user that may (`overdue permissions` prints the rights)"
+            )));
         }
     }
     link.close().await;
     Ok(())
-}
-
-fn missing(address: &BrokerAddress, object: &str, name: &str) -> Failure {
-    Failure::configuration(format!(
-        "there is no {object} {name} at {address}, and --no-declare declares nothing: run `overdue apply` as a user \
-         that may (`overdue permissions` prints the rights)"
-    ))
 }
 
 /// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
