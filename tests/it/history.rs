@@ -143,7 +143,7 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
         .await;
     let mut worker = world
         .started(|it| {
-            _ = it.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__SWEEP_EVERY", "50ms")
+            _ = it.env("OVERDUE_DATABASE__URL", &url).env("OVERDUE_WORKER__SWEEP_EVERY", "50ms");
         })
         .await;
     worker.until_logged("old rows cannot be deleted").await;

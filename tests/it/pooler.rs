@@ -26,9 +26,7 @@ impl World {
     }
 
     fn asked(&self, pooler: &Pooler, arguments: &[&str]) -> Run {
-        let run =
-            self.overdue_with(arguments, &[("OVERDUE_DATABASE__URL", &pooler.url())]).exits(0);
-        run
+        self.overdue_with(arguments, &[("OVERDUE_DATABASE__URL", &pooler.url())]).exits(0)
     }
 
     async fn until_none_waits(&self) {

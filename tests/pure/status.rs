@@ -143,8 +143,8 @@ fn events(events: u64, oldest_s: u64, refused: u64) -> WaitingEvents {
     WaitingEvents { events, more: false, oldest_s, refused }
 }
 
-fn notices(notices: u64, oldest_s: u64, refused: u64) -> Option<WaitingNotices> {
-    Some(WaitingNotices { notices, more: false, oldest_s, refused })
+const fn notices(notices: u64, oldest_s: u64, refused: u64) -> WaitingNotices {
+    WaitingNotices { notices, more: false, oldest_s, refused }
 }
 
 fn no_broker(reading: &mut Reading) {
@@ -206,8 +206,8 @@ fn the_first_line_says_why_and_what_to_do() {
             database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned());
             no_broker(it);
         }),
-        changed(|it| database(it).scheduled = notices(7, 61, 0)),
-        changed(|it| database(it).scheduled = notices(0, 0, 1)),
+        changed(|it| database(it).scheduled = Some(notices(7, 61, 0))),
+        changed(|it| database(it).scheduled = Some(notices(0, 0, 1))),
         changed(|it| database(it).due = Known::Unknown("effect `x` has no overdue_sql".to_owned())),
         changed(|it| it.pauses = Known::Known(vec![pause(None)])),
         changed(|it| {
@@ -273,7 +273,7 @@ fn it_is_never_ok_while_nothing_is_closed() {
         }),
         changed(|it| {
             stuck(it, 50, 9);
-            database(it).scheduled = notices(50, 9, 0);
+            database(it).scheduled = Some(notices(50, 9, 0));
         }),
         changed(|it| {
             stuck(it, 5, 9);
@@ -332,7 +332,7 @@ fn the_screen() {
         broker.parked = Some(43);
         broker.parked_reasons = reasons.map(|reason| (reason.to_owned(), 21)).to_vec();
         database(it).outbox = WaitingEvents { more: true, ..events(100_000, 95, 3) };
-        database(it).scheduled = notices(40, 61, 2);
+        database(it).scheduled = Some(notices(40, 61, 2));
         database(it).closings = Closings { window_s: 300.0, ..Closings::default() };
     });
     insta::assert_snapshot!("status_late", reading.to_string());
