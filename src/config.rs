@@ -11,7 +11,7 @@ mod ui;
 pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;
 pub use secret_url::SecretUrl;
-pub(crate) use settings::{EffectSettings, Flags, Listen, LogFormat, LogSettings};
 pub use settings::{EventsSettings, Settings, WorkerSettings, schema};
+pub(crate) use settings::{Flags, Listen, LogFormat, LogSettings};
 pub(crate) use settings::{PublishScheduled, ScheduleSettings, TracesSettings};
 pub(crate) use ui::UiSettings;

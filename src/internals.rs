@@ -138,6 +138,9 @@ pub mod plan {
         step_order::KeptQueues,
     };
 }
+pub mod effect {
+    pub use crate::effect::{Description, EffectKeys, Facts, Statements};
+}
 pub mod secret {
     pub use crate::secret::Secret;
 }
@@ -156,7 +159,7 @@ pub mod store {
         pub use crate::store::clock::ClockEstimate;
     }
     pub mod orders {
-        pub use crate::store::orders::{ClosingPath, Effect};
+        pub use crate::store::{effects::Effect, orders::ClosingPath};
     }
 }
 pub mod telemetry {

@@ -177,6 +177,7 @@ mod demo;
 mod diagnostic;
 mod doctor;
 mod document;
+mod effect;
 mod export;
 mod graph;
 #[doc(hidden)]
@@ -220,7 +221,7 @@ pub use objects::{Argument, Binding, Exchange, Objects, Queue};
 pub use order::{OrderId, OrderIdError, Outcome};
 pub use plan::{Change, Plan, Reason, Refusal, Step, diff::diff, snapshot::Snapshot};
 pub use shutdown::{DrainOverrun, Stop};
-pub use store::{Store, StoreError, orders::Effect};
+pub use store::{Store, StoreError, effects::Effect};
 pub use topology::{
     Timeout, Topology,
     check::{BrokerVersion, Surroundings},

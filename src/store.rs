@@ -4,6 +4,7 @@ pub(crate) mod clock;
 mod connect;
 mod contract;
 mod dry_run;
+pub(crate) mod effects;
 pub(crate) mod failure;
 mod health;
 pub(crate) mod history;

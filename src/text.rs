@@ -2,6 +2,7 @@
 //! suggestions for a misspelt name, JSON with an object per line, parts of a URL, what is safe on a terminal.
 
 mod printable;
+pub(crate) mod sql;
 
 use std::{
     error::Error,

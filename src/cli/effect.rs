@@ -19,7 +19,7 @@ use crate::{
     config::Settings,
     doctor::effect_plan::{EffectPlan, RowLocks, Scan},
     order::OrderId,
-    store::{Store, orders::Effect, overdue::OpenOrders},
+    store::{Store, effects::Effect, overdue::OpenOrders},
     text::counted,
 };
 use trial::Trial;
@@ -146,7 +146,7 @@ impl Checked {
         }));
         Self {
             effect: effect.name.clone(),
-            file: effect.sql_file.clone(),
+            file: effect.places()[0].to_owned(),
             orders,
             open: open.map(|OpenOrders { orders, due, .. }| Open {
                 orders,
@@ -193,7 +193,7 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
              docs/your-own-tables.md"
         )
     }));
-    if effect.overdue_sql.is_none() {
+    if !effect.finds_overdue() {
         warnings.push(format!(
             "there is no overdue_sql: an order whose message is lost stays open; set effects.{}.overdue_sql",
             effect.name

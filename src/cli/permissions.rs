@@ -79,7 +79,9 @@ impl Permissions {
         topology: &Topology,
         user_prefix: &str,
     ) -> Result<(), Failure> {
-        let own = |name: &str| settings.effects.get(name).and_then(|effect| effect.sql.to_str());
+        let own = |name: &str| {
+            settings.effects.get(name).and_then(|effect| effect.sql.as_ref()?.to_str())
+        };
         let names: BTreeSet<&str> =
             topology.timeouts.iter().map(|timeout| timeout.effect.as_str()).collect();
         let roles = DatabaseRole::all(&DatabaseRequest {

@@ -19,7 +19,7 @@ use crate::{
     config::Settings,
     oncall::actions::{self, NewAction, Via},
     plan::generation::number_of,
-    store::{Store, orders::Effect, overdue::OpenOrders},
+    store::{Store, effects::Effect, overdue::OpenOrders},
     text::{about, counted, length},
     topology::{Timeout, Topology, level_routes::LevelRoutes, route::LONGEST_IN_HAND},
 };
@@ -48,7 +48,6 @@ struct RebuildPart<'a> {
     /// Through which they are published.
     timeout: &'a Timeout,
     effect: &'a Effect,
-    overdue_sql: &'a str,
 }
 
 /// What was done, for programs.
@@ -143,8 +142,10 @@ impl Rebuild {
             if parts.iter().any(|part| part.effect.name == effect.name) {
                 continue;
             }
-            let overdue_sql = effect.overdue_sql.as_deref().ok_or_else(|| without(effect))?;
-            parts.push(RebuildPart { timeout, effect, overdue_sql });
+            if !effect.finds_overdue() {
+                return Err(without(effect));
+            }
+            parts.push(RebuildPart { timeout, effect });
         }
         Ok(parts)
     }

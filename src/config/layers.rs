@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     document::{self, Document, Mistake, keys, picture},
+    effect::description,
     text::counted,
 };
 
@@ -141,16 +142,18 @@ impl Settings {
 
 /// What does not go together: the key, and what is wrong.
 fn disagreements(settings: &Settings) -> Vec<(Vec<String>, String)> {
-    let effects = settings.effects.iter();
-    let without_sql = effects.filter(|(_, effect)| effect.sql.as_os_str().is_empty());
-    let without_sql = without_sql.map(|(name, _)| {
-        let key = format!("effects.{name}");
-        let what = format!("{key} has no `sql`: write sql = \"{name}.sql\" below [{key}]");
-        (vec!["effects".to_owned(), name.clone()], what)
+    let effects = settings.effects.iter().flat_map(|(name, keys)| {
+        let mistakes = keys.description(name).err().unwrap_or_default();
+        mistakes.into_iter().map(move |description::Mistake { key, what }| {
+            let path = ["effects", name, key].into_iter().filter(|part| !part.is_empty());
+            let path: Vec<String> = path.map(str::to_owned).collect();
+            let what = format!("{}: {what}", path.join("."));
+            (path, what)
+        })
     });
     let alerts = alert::mistakes(&settings.alert).into_iter();
     let alerts = alerts.map(|(index, what)| (vec!["alert".to_owned(), index.to_string()], what));
-    without_sql.chain(alerts).collect()
+    effects.chain(alerts).collect()
 }
 
 fn none(mistakes: Vec<String>) -> Result<(), SettingsError> {

@@ -16,6 +16,7 @@ use serde_json::Value as Json;
 use super::{alert::AlertSettings, files::SettingsFiles, secret_url::SecretUrl, ui::UiSettings};
 use crate::{
     document::{self, quoted},
+    effect::EffectKeys,
     topology::level::Interval,
 };
 
@@ -38,8 +39,8 @@ pub struct Settings {
     pub schedule: ScheduleSettings,
     /// Where spans of closed orders go.
     pub traces: TracesSettings,
-    /// SQL of effects that are not built in, or of other tables, by name.
-    pub effects: BTreeMap<String, EffectSettings>,
+    /// What happens to overdue rows of your tables, by the name of the effect.
+    pub effects: BTreeMap<String, EffectKeys>,
     /// What is logged, to standard error.
     pub log: LogSettings,
     /// The web page for whoever is on call.
@@ -234,18 +235,6 @@ impl TracesSettings {
     pub(crate) fn url(&self) -> Option<&str> {
         self.otlp.as_ref().map(SecretUrl::expose).filter(|url| !url.is_empty())
     }
-}
-
-/// SQL of an effect.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EffectSettings {
-    /// File with the statement of the effect; it has to be there, in the file or in the environment.
-    #[schemars(example = &"cancel.sql")]
-    pub sql: PathBuf,
-    /// File with the statement that finds overdue orders, for the sweep.
-    #[schemars(example = &"cancel_overdue.sql")]
-    pub overdue_sql: Option<PathBuf>,
 }
 
 /// What is logged, to standard error.

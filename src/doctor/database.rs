@@ -17,7 +17,7 @@ use crate::{
         obstacle::{Kind, Obstacle},
     },
     diagnostic::Draft,
-    permissions::database_grants::identifier,
+    text::sql::identifier,
     text::{about, counted},
 };
 

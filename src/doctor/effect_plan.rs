@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::permissions::database_grants::identifier;
+use crate::text::sql::identifier;
 
 /// A table with fewer rows costs little even from end to end.
 const SMALL: i64 = 1_000;
@@ -66,6 +66,20 @@ impl EffectPlan {
             |table: &String| !read.locks.iter().any(|it| it.table == *table && it.order.is_some());
         read.unordered = changed.into_iter().filter(is_unordered).collect();
         read
+    }
+
+    /// Adds the plan of another statement of the same transaction: what one has locked in an order is locked for the other.
+    pub(crate) fn extend(&mut self, other: Self) {
+        let Self { indexes, scans, locks, unordered, pairs } = other;
+        indexes.into_iter().for_each(|it| push(&mut self.indexes, it));
+        scans.into_iter().for_each(|it| push(&mut self.scans, it));
+        locks.into_iter().for_each(|it| push(&mut self.locks, it));
+        pairs.into_iter().for_each(|it| push(&mut self.pairs, it));
+        let is_locked =
+            |table: &String| self.locks.iter().any(|it| it.table == *table && it.order.is_some());
+        let unordered: Vec<String> =
+            unordered.into_iter().filter(|table| !is_locked(table)).collect();
+        unordered.into_iter().for_each(|it| push(&mut self.unordered, it));
     }
 
     fn add(&mut self, plan: &Value) {

@@ -15,7 +15,7 @@ use crate::{
         AlertFacts, AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption, Facts,
         Gap, MachineFacts, Session,
     },
-    store::orders::Effect,
+    store::effects::Effect,
     text::error_chain,
     topology::Topology,
 };

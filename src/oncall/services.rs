@@ -7,10 +7,14 @@ use jiff::Timestamp;
 use super::failure::Failure;
 use crate::{
     administration::Management,
-    config::{EffectSettings, SecretUrl, Settings},
+    config::{SecretUrl, Settings},
+    effect::EffectKeys,
     messaging::BrokerAddress,
     plan::counts::StatisticsInterval,
-    store::{Store, orders::Effect},
+    store::{
+        Store,
+        effects::{Effect, Source},
+    },
     text::{counted, did_you_mean},
     timing::Timing,
     topology::{Topology, file::BUILT_IN_EFFECTS, report},
@@ -118,13 +122,21 @@ pub(crate) fn one_effect(
     timeout: &str,
 ) -> Result<Effect, Failure> {
     match settings.effects.get(name) {
-        Some(EffectSettings { sql, overdue_sql }) => Ok(Effect {
-            name: name.to_owned(),
-            sql: read_sql(name, sql)?,
-            sql_file: sql.display().to_string(),
-            overdue_sql: overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?,
-            overdue_file: overdue_sql.as_deref().unwrap_or(Path::new("")).display().to_string(),
-        }),
+        Some(EffectKeys { sql: Some(sql), overdue_sql, .. }) => {
+            let overdue = overdue_sql.as_deref().map(|path| read_sql(name, path)).transpose()?;
+            let mut effect = Effect::written(name, &read_sql(name, sql)?, overdue.as_deref());
+            if let Source::Written(written) = &mut effect.source {
+                written.file = sql.display().to_string();
+                let overdue = overdue_sql.as_deref().unwrap_or(Path::new(""));
+                written.overdue_file = overdue.display().to_string();
+            }
+            Ok(effect)
+        }
+        // The settings were refused otherwise.
+        Some(keys) => match keys.description(name).ok().flatten() {
+            Some(description) => Ok(Effect::described(description)),
+            None => Err(unknown_effect(settings, name, timeout)),
+        },
         None => Effect::built_in(name).ok_or_else(|| unknown_effect(settings, name, timeout)),
     }
 }

@@ -15,10 +15,7 @@ use crate::{
     parking::Filter,
     shutdown::Stop,
     status::{Known, State},
-    store::{
-        clock::DatabaseTime,
-        orders::{Effect, Standing},
-    },
+    store::{clock::DatabaseTime, effects::Effect, orders::Standing},
     text::{one_line, option},
     why::{OrderReading, Parked, Seen},
 };

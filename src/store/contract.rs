@@ -5,14 +5,11 @@ use std::fmt;
 
 use tokio_postgres::{
     Row, SimpleQueryMessage, Statement,
-    types::{FromSql, Json, Kind, Type},
+    types::{FromSql, Json, Kind, ToSql, Type},
 };
 
 use super::{
-    Store, StoreError,
-    clock::DatabaseTime,
-    orders::{ClosingPath, Effect},
-    pool::Question,
+    Store, StoreError, clock::DatabaseTime, effects::Effect, orders::ClosingPath, pool::Question,
 };
 use crate::{
     doctor::{effect_plan::EffectPlan, facts::Sweep},
@@ -42,6 +39,8 @@ pub(super) enum Contract<'a> {
     None,
     /// The one that closes orders.
     Effect(&'a Effect),
+    /// The one before it, which locks their rows.
+    Lock(&'a Effect),
     /// The one that finds overdue orders.
     Overdue(&'a Effect),
 }
@@ -52,7 +51,7 @@ impl Contract<'_> {
         let (parameters, columns) = (statement.params(), statement.columns());
         let columns: Vec<_> = columns.iter().map(|it| (it.name(), it.type_())).collect();
         let wrong = match self {
-            Self::None => None,
+            Self::None | Self::Lock(_) => None,
             Self::Effect(_) => wrong_effect_parameter(parameters)
                 .or_else(|| wrong_column(&columns, &EFFECT_COLUMNS)),
             Self::Overdue(_) => wrong_overdue(parameters, &columns),
@@ -69,6 +68,9 @@ impl Contract<'_> {
     /// A failure of the statement `sql`, with where that is written.
     pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
         let (effect, file) = self.place();
+        if let Some(effect) = self.effect().filter(|_| error.is_of_statement()) {
+            effect.forget();
+        }
         match (self, &error) {
             // What comes before the effect is no part of it.
             (Self::None, _) | (_, StoreError::Statement { statement: "pauses_refuse", .. }) => {
@@ -78,14 +80,17 @@ impl Contract<'_> {
         }
     }
 
-    const fn place(&self) -> (&str, &str) {
+    const fn effect(&self) -> Option<&Effect> {
         match self {
-            Self::None => ("", ""),
-            Self::Effect(Effect { name, sql_file, .. }) => (name.as_str(), sql_file.as_str()),
-            Self::Overdue(Effect { name, overdue_file, .. }) => {
-                (name.as_str(), overdue_file.as_str())
-            }
+            Self::None => None,
+            Self::Effect(effect) | Self::Lock(effect) | Self::Overdue(effect) => Some(effect),
         }
+    }
+
+    fn place(&self) -> (&str, &str) {
+        let Some(effect) = self.effect() else { return ("", "") };
+        let [close, overdue] = effect.places();
+        (&effect.name, if matches!(self, Self::Overdue(_)) { overdue } else { close })
     }
 }
 
@@ -97,14 +102,17 @@ impl Store {
     /// A table, a column or a permission is missing, or the SQL takes or gives something else.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
         let (none, path): (&[&str], _) = (&[], ClosingPath::Message.as_str());
-        self.check_statement(Question {
-            name: "effect",
-            sql: &effect.sql,
-            parameters: &[&none, &path, &NO_TRACES],
-            contract: Contract::Effect(effect),
-        })
-        .await?;
-        let Some(sql) = &effect.overdue_sql else { return Ok(()) };
+        let statements = self.statements(effect).await?;
+        let closing =
+            [&statements.lock, &Some(statements.close.clone()), &statements.close_contended];
+        let contracts =
+            [Contract::Lock(effect), Contract::Effect(effect), Contract::Effect(effect)];
+        for (sql, contract) in closing.into_iter().zip(contracts) {
+            let Some(sql) = sql else { continue };
+            let parameters: &[&(dyn ToSql + Sync)] = &[&none, &path, &NO_TRACES];
+            self.check_statement(Question { name: "effect", sql, parameters, contract }).await?;
+        }
+        let Some(sql) = &statements.overdue else { return Ok(()) };
         self.check_statement(Question {
             name: "overdue_ids",
             sql,
@@ -126,7 +134,12 @@ impl Store {
         const ROWS: &str = include_str!("../../sql/table_rows.sql");
         self.check_effect(effect).await?;
         let contract = Contract::Effect(effect);
-        let mut plan = self.plan(contract, &effect.sql, &["'{}'", "'message'", "NULL"]).await?;
+        let statements = self.statements(effect).await?;
+        let sql = statements.lock.iter().chain([&statements.close]);
+        let mut plan = EffectPlan::default();
+        for sql in sql {
+            plan.extend(self.plan(contract, sql, &["'{}'", "'message'", "NULL"]).await?);
+        }
         for scan in &mut plan.scans {
             // By the latest statistics; below zero where the table was never analysed.
             let rows = self.rows("table_rows", ROWS, &[&scan.table]).await?;
@@ -137,7 +150,8 @@ impl Store {
 
     /// What a page of the sweep scans.
     pub(super) async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
-        let Some(sql) = &effect.overdue_sql else { return Ok(Sweep::None) };
+        let statements = self.statements(effect).await?;
+        let Some(sql) = &statements.overdue else { return Ok(Sweep::None) };
         let page = &["500", "60000", "'-infinity'", "''"];
         let plan = self.plan(Contract::Overdue(effect), sql, page).await?;
         Ok(Sweep::Planned { scans: plan.scans.into_iter().map(|scan| scan.table).collect() })

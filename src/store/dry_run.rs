@@ -8,7 +8,8 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 use super::{
     APPLICATION, FailureKind, Store, StoreError,
     contract::{Contract, NO_TRACES, taken},
-    orders::{self, ClosingPath, Effect, Standing},
+    effects::Effect,
+    orders::{self, ClosingPath, Standing},
     overdue::OverdueKey,
     pool::{End, For, Question, TransactionLimits},
 };
@@ -117,14 +118,22 @@ impl Store {
         limits: TransactionLimits,
     ) -> Result<Vec<Row>, StoreError> {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        let statements = self.statements(effect).await?;
+        let keys: [&(dyn ToSql + Sync); 1] = [&texts];
+        let lock = statements.lock.as_ref().map(|sql| Question {
+            name: "dry_run",
+            sql,
+            parameters: &keys,
+            contract: Contract::Lock(effect),
+        });
         let question = Question {
             name: "dry_run",
-            sql: &effect.sql,
+            sql: &statements.close,
             parameters: &[&texts, &ClosingPath::Message.as_str(), &NO_TRACES],
             contract: Contract::Effect(effect),
         };
         // Preparing it needs a lock on the tables, too, and this happens when something is locked.
-        self.in_transaction(For::Closing, limits, question, End::Rollback).await
+        self.close_behind(lock.as_slice(), limits, question, End::Rollback).await
     }
 
     /// What keeps overdue orders, old ones and new ones, from being closed by this user, if anything does; the newest that
@@ -212,16 +221,20 @@ impl Store {
 
     /// It ends when the lock is seen: the attempt is cancelled then.
     async fn seen(&self, effect: &Effect, ids: &[OrderId]) -> Result<Lock, StoreError> {
+        let statements = self.statements(effect).await?;
         let client = self.cancellable(For::Anything).await?;
         let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
         let pid: i32 = self.named("blocker", pid)?.get(0);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let attempt = async {
             client.batch_execute(BEGIN_WAITING).await?;
-            let statement = client.prepare(&waiting(&effect.sql)).await?;
             let path = ClosingPath::Message.as_str();
             let parameters: [&(dyn ToSql + Sync); 3] = [&texts, &path, &NO_TRACES];
-            client.query(&statement, taken(&statement, &parameters)).await
+            for sql in statements.lock.iter().chain([&statements.close]) {
+                let statement = client.prepare(&waiting(sql)).await?;
+                client.query(&statement, taken(&statement, &parameters)).await?;
+            }
+            Ok::<_, tokio_postgres::Error>(())
         };
         let looking = async {
             loop {

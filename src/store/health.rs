@@ -8,7 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     FailureKind, SESSION, Store, StoreError,
     clock::{DatabaseTime, to_ms},
-    orders::Effect,
+    effects::Effect,
     outbox::PassedOver,
     pool::{For, Question, count},
     schedule::ScheduleUse,

@@ -12,88 +12,22 @@ use super::{
     Store, StoreError,
     clock::DatabaseTime,
     contract::{Contract, cell, excerpt},
-    failure::BUILT_IN,
+    effects::Effect,
     pauses::{REFUSE, Rule},
-    pool::{For, Question, TransactionLimits},
+    pool::{End, For, Question, TransactionLimits},
 };
 use crate::{
     order::{FinalState, OrderId, Outcome, Spelled},
     wire::{Trace, Traces},
 };
 
-const CLOSE: &str = include_str!("../../sql/close.sql");
-const CLOSE_CONTENDED: &str = include_str!("../../sql/close_contended.sql");
-const CANCEL: &str = include_str!("../../sql/cancel.sql");
-const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
-
-/// The SQL of a timeout's effect: one statement, so it is its own transaction.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// Its name in `topology.toml`.
-    pub name: String,
-    /// `$1 text[]` ids, `$2 text` path, and `$3 jsonb` traces if it takes them → `order_id`, `outcome`, `due_at`, `decided_at`.
-    pub sql: String,
-    /// Where that is written, for messages.
-    pub sql_file: String,
-    /// `$1 bigint` limit, `$2 bigint` grace in ms, `$3 timestamptz` and `$4 text` the order before → `order_id`,
-    /// `due_at`; without it nothing is swept.
-    pub overdue_sql: Option<String>,
-    /// Where that is written, for messages.
-    pub overdue_file: String,
-}
-
-impl Effect {
-    /// The same effect in a statement that waits for no lock, where there is one.
-    pub(crate) fn contended_sql(&self) -> Option<&'static str> {
-        match self.sql.as_str() {
-            CLOSE => Some(CLOSE_CONTENDED),
-            CANCEL => Some(CANCEL_CONTENDED),
-            _ => None,
-        }
-    }
-
-    /// The effect on the reference schema that is called so, if one is.
-    pub fn built_in(name: &str) -> Option<Self> {
-        [Self::close, Self::cancel, Self::complete]
-            .into_iter()
-            .map(|effect| effect())
-            .find(|effect| effect.name == name)
-    }
-
-    /// Whether its SQL is part of the program.
-    pub(crate) fn is_built_in(&self) -> bool {
-        Self::built_in(&self.name).is_some_and(|built_in| built_in.sql == self.sql)
-    }
-
-    /// The built-in effect on the reference schema: `sql/close.sql`.
-    pub fn close() -> Self {
-        Self::reference("close", CLOSE, "overdue_ids", include_str!("../../sql/overdue_ids.sql"))
-    }
-
-    /// The built-in effect on paid orders that were not shipped: `sql/cancel.sql`.
-    pub fn cancel() -> Self {
-        let overdue = include_str!("../../sql/cancel_overdue_ids.sql");
-        Self::reference("cancel", CANCEL, "cancel_overdue_ids", overdue)
-    }
-
-    /// The built-in effect on shipped orders that were not confirmed: `sql/complete.sql`.
-    pub fn complete() -> Self {
-        let (sql, overdue) = (
-            include_str!("../../sql/complete.sql"),
-            include_str!("../../sql/complete_overdue_ids.sql"),
-        );
-        Self::reference("complete", sql, "complete_overdue_ids", overdue)
-    }
-
-    fn reference(name: &str, sql: &str, overdue_name: &str, overdue_sql: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            sql: sql.to_owned(),
-            sql_file: format!("{BUILT_IN}sql/{name}.sql"),
-            overdue_sql: Some(overdue_sql.to_owned()),
-            overdue_file: format!("{BUILT_IN}sql/{overdue_name}.sql"),
-        }
-    }
+/// Whether a statement that closes orders waits for locks on what is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It waits until the lock time-out.
+    Waits,
+    /// It passes over what is locked, where the effect has such a statement.
+    Passes,
 }
 
 /// What made an order due: the value of `closures.path`.
@@ -133,37 +67,55 @@ impl Store {
         path: ClosingPath,
     ) -> Result<Vec<Outcome>, StoreError> {
         let traces = Traces::default();
-        self.run_statement(effect, &effect.sql, (ids, &traces, path), None).await
+        self.run_statement(effect, (ids, &traces, path), Waiting::Waits, None).await
     }
 
-    /// Like [`Store::run_effect`], with `sql` instead of the effect's own, and with the traces of these orders among others; with a
-    /// rule within these limits, and [`StoreError::Paused`] if one of its timeouts is paused.
+    /// Like [`Store::run_effect`], with the traces of these orders among others; with a rule within these limits, and
+    /// [`StoreError::Paused`] if one of its timeouts is paused.
     pub(crate) async fn run_statement(
         &self,
         effect: &Effect,
-        sql: &str,
         (ids, traces, path): (&[OrderId], &Traces, ClosingPath),
+        waiting: Waiting,
         unpaused: Option<(Rule<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
+        let statements = self.statements(effect).await?;
+        let contended = statements.close_contended.as_ref();
+        let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         // One that the database cannot take is to fail with its order.
         let traces: BTreeMap<&OrderId, &Trace> =
             ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));
+        let contract = Contract::Effect(effect);
         let question = Question {
             name: "effect",
             sql,
             parameters: &[&texts, &path.as_str(), &traces],
-            contract: Contract::Effect(effect),
+            contract,
         };
-        let rows = match unpaused {
-            None => self.ask(For::Closing, question).await?,
-            Some((Rule { topology, timeout, effect }, limits)) => {
-                let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
-                let guard: [&(dyn ToSql + Sync); 4] = [&topology, &timeout, &effect, &orders];
-                let guard = Question::new("pauses_refuse", REFUSE, &guard);
-                self.close_behind(guard, limits, question).await?
-            }
+        let keys: [&(dyn ToSql + Sync); 1] = [&texts];
+        let lock = statements.lock.as_ref();
+        let lock = lock.map(|sql| Question {
+            name: "effect_lock",
+            sql,
+            parameters: &keys,
+            contract: Contract::Lock(effect),
+        });
+        let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
+        let (rule, limits) = unpaused.unzip();
+        let limits = limits.unwrap_or(TransactionLimits::NONE);
+        let guard =
+            rule.map(|Rule { topology, timeout, effect }| (topology, timeout, effect, orders));
+        let guard: Option<[&(dyn ToSql + Sync); 4]> =
+            guard.as_ref().map(|it| -> [&(dyn ToSql + Sync); 4] { [&it.0, &it.1, &it.2, &it.3] });
+        let guard =
+            guard.as_ref().map(|parameters| Question::new("pauses_refuse", REFUSE, parameters));
+        let before: Vec<Question<'_>> = guard.into_iter().chain(lock).collect();
+        let rows = if before.is_empty() {
+            self.ask(For::Closing, question).await?
+        } else {
+            self.close_behind(&before, limits, question, End::Commit).await?
         };
         let committed = standings(effect, &rows, ids).into_iter().map(|mut standing| {
             if let Outcome::Failed { reason, .. } = &mut standing.outcome {
@@ -269,9 +221,9 @@ fn outcome(row: &Row) -> Result<Outcome, String> {
 }
 
 fn failed(effect: &Effect, wrong: &str, of: &str) -> Outcome {
-    let Effect { name, sql_file, .. } = effect;
+    let (name, [place, _]) = (&effect.name, effect.places());
     let reason = format!(
-        "effect `{name}` ({sql_file}) gave {wrong} for {of}: the outcome has to be closed, done:<word>, already_final, \
+        "effect `{name}` ({place}) gave {wrong} for {of}: the outcome has to be closed, done:<word>, already_final, \
          not_due or busy, no column NULL (docs/effects.md)"
     );
     Outcome::Failed { cause: CONTRACT.to_owned(), reason }

@@ -13,7 +13,7 @@ use super::{
     Store, StoreError,
     clock::{DatabaseTime, to_ms},
     contract::{Contract, cell, excerpt, without_end},
-    orders::Effect,
+    effects::Effect,
     outgoing::BEGIN_LOCKS,
     pool::{Cancellable, End, For, Question, TransactionLimits, count},
 };
@@ -126,8 +126,9 @@ impl Store {
         limit: i64,
         grace: Duration,
     ) -> Result<Option<OverduePage>, StoreError> {
-        let Some(sql) = &effect.overdue_sql else { return Ok(None) };
-        let (rows, next) = self.page(effect, sql, after, limit, to_ms(grace)).await?;
+        let Some((rows, next)) = self.page(effect, after, limit, to_ms(grace)).await? else {
+            return Ok(None);
+        };
         let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
         for row in &rows {
             match order_id(row) {
@@ -138,15 +139,15 @@ impl Store {
         Ok(Some(page))
     }
 
-    /// At most `limit` open orders behind `after`, the first due first; `sql` is the effect's `overdue_sql`.
+    /// At most `limit` open orders behind `after`, the first due first; none without `overdue_sql`.
     pub(crate) async fn open_page(
         &self,
         effect: &Effect,
-        sql: &str,
         after: &OverdueKey,
         limit: i64,
     ) -> Result<OpenPage, StoreError> {
-        let (rows, next) = self.page(effect, sql, after, limit, AHEAD_MS).await?;
+        let page = self.page(effect, after, limit, AHEAD_MS).await?;
+        let (rows, next) = page.unwrap_or_else(|| (Vec::new(), after.clone()));
         let clock = (self.now().await?, Instant::now());
         let is_full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= limit);
         let is_last = !is_full || next == *after;
@@ -164,11 +165,12 @@ impl Store {
     async fn page(
         &self,
         effect: &Effect,
-        sql: &str,
         after: &OverdueKey,
         limit: i64,
         grace_ms: i64,
-    ) -> Result<(Vec<Row>, OverdueKey), StoreError> {
+    ) -> Result<Option<(Vec<Row>, OverdueKey)>, StoreError> {
+        let statements = self.statements(effect).await?;
+        let Some(sql) = &statements.overdue else { return Ok(None) };
         let question = Question {
             name: "overdue_ids",
             sql,
@@ -177,12 +179,14 @@ impl Store {
         };
         let rows = self.ask(For::Anything, question).await?;
         // The last row that can be a key. A page that ends where it began would come again for ever.
-        let Some(next) = rows.iter().rev().find_map(key) else { return Ok((rows, after.clone())) };
+        let Some(next) = rows.iter().rev().find_map(key) else {
+            return Ok(Some((rows, after.clone())));
+        };
         if next == *after || next.due_at < after.due_at {
             let wrong = "it gives orders that are not after $3 and $4".to_owned();
             return Err(question.contract.misfit(wrong));
         }
-        Ok((rows, next))
+        Ok(Some((rows, next)))
     }
 
     /// Rows of a statement around `overdue_sql`, with the same parameters first; `None` without that.
@@ -194,7 +198,8 @@ impl Store {
         parameters: &[&(dyn ToSql + Sync)],
         limits: TransactionLimits,
     ) -> Result<Option<Vec<Row>>, StoreError> {
-        let Some(sql) = &effect.overdue_sql else { return Ok(None) };
+        let statements = self.statements(effect).await?;
+        let Some(sql) = &statements.overdue else { return Ok(None) };
         let contract = Contract::Overdue(effect);
         self.prepare(Question { contract, ..Question::new("overdue_ids", sql, &[]) }).await?;
         let around = around.replace("{sql}", without_end(sql));

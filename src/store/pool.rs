@@ -16,6 +16,7 @@ use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode,
     RecyclingMethod, Runtime,
 };
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::{Config, NoTls, Row, SimpleQueryMessage, types::ToSql};
@@ -213,8 +214,8 @@ pub(super) fn count(row: &Row, column: &str) -> u64 {
 pub(super) enum Mode<'a> {
     /// As its own transaction.
     Alone,
-    /// Between these; behind another one, where there is one, that has to succeed.
-    Between(String, Option<Question<'a>>, &'static str),
+    /// Between these; behind others that have to succeed.
+    Between(String, &'a [Question<'a>], &'static str),
     /// Only prepared and checked.
     Prepared,
 }
@@ -222,7 +223,7 @@ pub(super) enum Mode<'a> {
 impl Mode<'_> {
     /// In a transaction with limits of its own.
     pub(super) fn transaction(limits: TransactionLimits, end: End) -> Self {
-        Self::Between(limits.begin(), None, end.sql())
+        Self::Between(limits.begin(), &[], end.sql())
     }
 }
 
@@ -285,14 +286,15 @@ impl Store {
         Ok(self.attended(Box::pin(self.run(purpose, question, mode))).await?.0)
     }
 
-    /// Closes orders, if `guard` lets it: in a transaction that both are in.
+    /// Closes orders, if everything in `before` succeeds: in a transaction that all are in.
     pub(super) async fn close_behind(
         &self,
-        guard: Question<'_>,
+        before: &[Question<'_>],
         limits: TransactionLimits,
         question: Question<'_>,
+        end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let mode = Mode::Between(limits.begin(), Some(guard), End::Commit.sql());
+        let mode = Mode::Between(limits.begin(), before, end.sql());
         Ok(self.attended(Box::pin(self.run(For::Closing, question, mode))).await?.0)
     }
 
@@ -340,19 +342,20 @@ impl Store {
         let rows = match mode {
             Mode::Prepared => Ok(Vec::new()),
             Mode::Alone => client.query(&statement, parameters).await,
-            Mode::Between(before, guard, after) => {
-                let guard = match guard {
-                    None => None,
-                    Some(guard) => {
-                        let prepared = client.prepare_cached(guard.sql).await;
-                        Some((guard, self.named(guard.name, prepared)?))
-                    }
-                };
-                let guarded = async {
-                    let Some((guard, statement)) = &guard else { return Ok(()) };
-                    let let_through = client.query(statement, guard.parameters).await;
-                    self.named(guard.name, let_through).map(drop)
-                };
+            Mode::Between(before, first, after) => {
+                let mut prepared = Vec::with_capacity(first.len());
+                for question in first {
+                    let statement = client.prepare_cached(question.sql).await;
+                    let statement = self.named(question.name, statement);
+                    let of_question = |error| question.contract.failure(error, question.sql);
+                    prepared.push((question, statement.map_err(of_question)?));
+                }
+                // Joined futures are polled, and so sent, one after the other.
+                let firsts = join_all(prepared.iter().map(async |(question, statement)| {
+                    let answered = client.query(statement, question.parameters).await;
+                    let answered = self.named(question.name, answered).map(drop);
+                    answered.map_err(|error| question.contract.failure(error, question.sql))
+                }));
                 // Behind a BEGIN that was cancelled it would be committed.
                 let is_undone = after == End::Rollback.sql();
                 if is_undone {
@@ -367,16 +370,16 @@ impl Store {
                 let checking = async {
                     if is_undone { client.batch_execute(CHECK_DEFERRED).await } else { Ok(()) }
                 };
-                let (begun, guarded, rows, checked, ended) = tokio::join!(
+                let (begun, firsts, rows, checked, ended) = tokio::join!(
                     biased;
                     beginning,
-                    guarded,
+                    firsts,
                     async { client.query(&statement, parameters).await },
                     checking,
                     client.batch_execute(after),
                 );
                 // What comes behind a failure fails for no other reason.
-                guarded?;
+                firsts.into_iter().collect::<Result<(), _>>()?;
                 begun.and(rows).and_then(|rows| checked.and(ended).map(|()| rows))
             }
         };

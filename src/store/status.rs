@@ -8,7 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     Store, StoreError,
     clock::{DatabaseTime, to_ms},
-    orders::Effect,
+    effects::Effect,
     outbox::PassedOver,
     overdue::OverdueKey,
     pool::{End, For, Question, TransactionLimits, count},

@@ -158,7 +158,7 @@ impl Burst {
 pub(super) async fn bursts(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let mut tasks = JoinSet::new();
     for (name, closer) in &worker.closers {
-        if closer.effect().overdue_sql.is_some() {
+        if closer.effect().finds_overdue() {
             tasks.spawn(serve(Arc::clone(&worker), name.clone(), stop.clone()));
         }
     }

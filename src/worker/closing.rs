@@ -18,8 +18,9 @@ use crate::{
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
+        effects::Effect,
         failure::CANCELLED,
-        orders::{ClosingPath, Effect},
+        orders::{ClosingPath, Waiting},
         pauses::Rule,
         pool::TransactionLimits,
     },
@@ -308,22 +309,22 @@ impl Closer {
         };
         let limits = TransactionLimits { lock, statement };
         let orders = (ids, traces, path);
-        let run = async |sql| {
+        let run = async |waiting| {
             let _share = self.share.acquire().await;
-            self.store.run_statement(&self.effect, sql, orders, Some((rule, limits))).await
+            self.store.run_statement(&self.effect, orders, waiting, Some((rule, limits))).await
         };
-        let Some(contended_sql) = self.effect.contended_sql().filter(|_| !in_turn) else {
-            return run(&self.effect.sql).await;
-        };
+        if in_turn || self.effect.description().is_none() {
+            return run(Waiting::Waits).await;
+        }
         if !skip_locked.lasts(Instant::now()) {
-            let result = run(&self.effect.sql).await;
+            let result = run(Waiting::Waits).await;
             if !result.as_ref().is_err_and(StoreError::is_lock_timeout) {
                 return result;
             }
             skip_locked.begin(Instant::now());
         }
         let _alone = self.one_at_a_time.lock().await;
-        run(contended_sql).await
+        run(Waiting::Passes).await
     }
 }
 

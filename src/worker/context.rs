@@ -14,7 +14,7 @@ use crate::{
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
     messaging::{BrokerAddress, publish::outlet::Outlet},
     spans::Spans,
-    store::{Store, clock::DatabaseClock, orders::Effect, outbox::PassedOver},
+    store::{Store, clock::DatabaseClock, effects::Effect, outbox::PassedOver},
     telemetry,
     timing::Timing,
     topology::{Timeout, Topology},

@@ -22,12 +22,7 @@ use crate::{
     config::PublishScheduled,
     order::{FinalStates, OrderId, Outcome},
     shutdown::Stop,
-    store::{
-        StoreError,
-        orders::{ClosingPath, Effect},
-        overdue::OverdueKey,
-        schedule::ScheduleUse,
-    },
+    store::{StoreError, orders::ClosingPath, overdue::OverdueKey, schedule::ScheduleUse},
     telemetry,
     text::error_chain,
 };
@@ -216,13 +211,14 @@ impl<'a> Sweep<'a> {
     }
 
     fn report(&self) {
-        let Effect { name, overdue_file, .. } = self.worker.closers[self.effect].effect();
+        let effect = self.worker.closers[self.effect].effect();
+        let (name, [_, place]) = (&effect.name, effect.places());
         telemetry::observed::sweep_refused(name, self.refused);
         if self.swept > 0 {
             telemetry::swept(name, self.swept, self.unpublished, &self.states);
         }
         if let Some(example) = &self.example {
-            telemetry::sweep_refused(name, overdue_file, self.refused, example);
+            telemetry::sweep_refused(name, place, self.refused, example);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     },
     shutdown::Stop,
     store::{
-        StoreError, clock::DatabaseTime, orders::Effect, schedule::ScheduleUse,
+        StoreError, clock::DatabaseTime, effects::Effect, schedule::ScheduleUse,
         status::MOST_WAITING,
     },
     telemetry::{self, observed},

@@ -80,6 +80,7 @@ mod removal;
 mod remove;
 mod retire;
 mod scheduled;
+mod schemas;
 mod search_path;
 mod shards;
 mod shutdown;

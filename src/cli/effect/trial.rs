@@ -6,9 +6,7 @@ use crate::{
     cli::exit::Failure,
     order::{OrderId, Outcome},
     store::{
-        Store, StoreError,
-        clock::DatabaseTime,
-        orders::{CONTRACT, Effect},
+        Store, StoreError, clock::DatabaseTime, effects::Effect, orders::CONTRACT,
         overdue::OverdueKey,
     },
 };
@@ -43,8 +41,8 @@ impl Trial {
         effect: &Effect,
         named: &[OrderId],
     ) -> Result<Self, Failure> {
-        let mut orders: Vec<Candidate> = match (named, &effect.overdue_sql) {
-            ([], Some(sql)) => open(store, effect, sql).await?,
+        let mut orders: Vec<Candidate> = match (named, effect.finds_overdue()) {
+            ([], true) => open(store, effect).await?,
             (named, _) => named.iter().map(|id| (id.clone(), None)).collect(),
         };
         let ids: Vec<OrderId> = orders.iter().map(|(id, _)| id.clone()).collect();
@@ -83,11 +81,11 @@ impl Trial {
 }
 
 /// The oldest that are open, and the next that are not due.
-async fn open(store: &Store, effect: &Effect, sql: &str) -> Result<Vec<Candidate>, StoreError> {
+async fn open(store: &Store, effect: &Effect) -> Result<Vec<Candidate>, StoreError> {
     let now = store.now().await?;
     let mut orders: Vec<Candidate> = Vec::new();
     for after in [OverdueKey::first(), OverdueKey::at(now)] {
-        let page = store.open_page(effect, sql, &after, TRIED).await?;
+        let page = store.open_page(effect, &after, TRIED).await?;
         let new = page.orders.into_iter().map(|(id, due_at)| (id, Some(due_at)));
         for order in new {
             if !orders.contains(&order) {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::permissions::database_grants::identifier;
+use crate::text::sql::identifier;
 
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
 const LONGEST_NAME: usize = 63;

@@ -103,7 +103,7 @@ impl<'a> Notices<'a> {
             let page = tokio::select! {
                 biased;
                 () = stop.requested() => return Err(stopped()),
-                page = self.store.open_page(part.effect, part.overdue_sql, &key, PAGE) => page?,
+                page = self.store.open_page(part.effect, &key, PAGE) => page?,
             };
             let confirmed = self.page(part.timeout, &page, publisher, stop).await?;
             self.confirmed += confirmed;

@@ -13,7 +13,7 @@ use crate::{
     permissions::{Need, Object, Right, broker_rights},
     plan::{Plan, Reason, Refusal, Step},
     spans::Spans,
-    store::{FailureKind, Store, StoreError, orders::Effect, schedule::ScheduleUse},
+    store::{FailureKind, Store, StoreError, effects::Effect, schedule::ScheduleUse},
     telemetry,
     text::error_chain,
     topology::Topology,

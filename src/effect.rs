@@ -1,0 +1,11 @@
+//! Effects that are described instead of written: from `[effects.NAME]` and the catalog of the database to the statements that find
+//! and close rows.
+
+pub(crate) mod description;
+pub(crate) mod facts;
+pub(crate) mod reference;
+pub(crate) mod statements;
+
+pub use description::{Description, EffectKeys};
+pub use facts::Facts;
+pub use statements::Statements;

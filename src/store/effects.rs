@@ -1,0 +1,269 @@
+//! The statements of an effect: as they were written, or from its description and what the catalog says of its tables.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_postgres::types::Json;
+
+use super::{Store, StoreError, contract::Misfit, failure::BUILT_IN};
+use crate::effect::{
+    Description, Facts, Statements,
+    description::{Change, Mistake, TableName},
+    facts::Relation,
+    reference::reference,
+};
+
+/// The effect of a timeout.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// Its name in `topology.toml`.
+    pub name: String,
+    /// Where its statements come from.
+    pub source: Source,
+}
+
+/// Where the statements of an effect come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// From files.
+    Written(Written),
+    /// From a description.
+    Described(Arc<Described>),
+}
+
+/// Statements from files.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The statement that closes orders, and the one that finds overdue orders.
+    pub statements: Arc<Statements>,
+    /// The file of the first one, for messages.
+    pub file: String,
+    /// The file of the second one.
+    pub overdue_file: String,
+}
+
+/// A description, and the statements that were made of it.
+#[derive(Debug)]
+pub struct Described {
+    /// What is described.
+    pub description: Description,
+    /// Where that stands, for messages.
+    pub place: String,
+    statements: Mutex<Option<Arc<Statements>>>,
+}
+
+impl Effect {
+    /// An effect from files.
+    pub fn written(name: &str, sql: &str, overdue_sql: Option<&str>) -> Self {
+        let statements = Statements {
+            close: sql.to_owned(),
+            overdue: overdue_sql.map(str::to_owned),
+            ..Statements::default()
+        };
+        let written = Written {
+            statements: Arc::new(statements),
+            file: format!("{name}.sql"),
+            overdue_file: format!("{name}_overdue.sql"),
+        };
+        Self { name: name.to_owned(), source: Source::Written(written) }
+    }
+
+    /// An effect from its description in `overdue.toml`.
+    pub fn described(description: Description) -> Self {
+        let place = format!("[effects.{}] of overdue.toml", description.name);
+        Self::of(description, place)
+    }
+
+    fn of(description: Description, place: String) -> Self {
+        let name = description.name.clone();
+        let described = Described { description, place, statements: Mutex::default() };
+        Self { name, source: Source::Described(Arc::new(described)) }
+    }
+
+    /// The effect on the reference tables that is called so, if one is.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let description = reference(name)?;
+        Some(Self::of(description, format!("{BUILT_IN}effects.{name}")))
+    }
+
+    /// The effect on unpaid orders of the reference tables.
+    ///
+    /// # Panics
+    /// Never: it is part of the program.
+    #[expect(clippy::expect_used, reason = "a test reads the reference")]
+    pub fn close() -> Self {
+        Self::built_in("close").expect("the reference has it")
+    }
+
+    /// Whether it is part of the program.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.description().is_some_and(|it| reference(&it.name).as_ref() == Some(it))
+    }
+
+    /// The description, where it is not from files.
+    pub(crate) fn description(&self) -> Option<&Description> {
+        match &self.source {
+            Source::Written(_) => None,
+            Source::Described(described) => Some(&described.description),
+        }
+    }
+
+    /// Whether it finds overdue orders without a message.
+    pub(crate) fn finds_overdue(&self) -> bool {
+        match &self.source {
+            Source::Written(written) => written.statements.overdue.is_some(),
+            Source::Described(_) => true,
+        }
+    }
+
+    /// Where the statement that closes orders stands, and the one that finds them.
+    pub(crate) fn places(&self) -> [&str; 2] {
+        match &self.source {
+            Source::Written(Written { file, overdue_file, .. }) => [file, overdue_file],
+            Source::Described(described) => [&described.place, &described.place],
+        }
+    }
+
+    /// The catalog is read again before the next statement: tables have changed.
+    pub(super) fn forget(&self) {
+        if let Source::Described(described) = &self.source {
+            *described.statements.lock() = None;
+        }
+    }
+}
+
+impl Store {
+    /// The statements of an effect.
+    ///
+    /// # Errors
+    /// The description does not fit the tables, or the catalog cannot be read.
+    pub async fn statements(&self, effect: &Effect) -> Result<Arc<Statements>, StoreError> {
+        let described = match &effect.source {
+            Source::Written(written) => return Ok(Arc::clone(&written.statements)),
+            Source::Described(described) => described,
+        };
+        if let Some(statements) = described.statements.lock().clone() {
+            return Ok(statements);
+        }
+        let facts = self.table_facts(effect, &described.description).await?;
+        let statements = Statements::of(&described.description, &facts);
+        let statements = Arc::new(statements.map_err(|mistake| unfit(effect, &mistake))?);
+        *described.statements.lock() = Some(Arc::clone(&statements));
+        Ok(statements)
+    }
+
+    /// What the catalog says of the tables of a description; each of its fragments is looked at alone, so that a mistake is reported with
+    /// its key.
+    pub(crate) async fn table_facts(
+        &self,
+        effect: &Effect,
+        description: &Description,
+    ) -> Result<Facts, StoreError> {
+        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                                  WHERE c.oid = to_regclass('closures')";
+        let Description { table, open, unless, deadline, not_before, change, releases, .. } =
+            description;
+        let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
+        let own_schema = own.first().map_or_else(|| "overdue".to_owned(), |row| row.get(0));
+        let relation = self.relation(effect, "table", table).await?;
+        let from = format!("FROM {} AS row", relation.name);
+        self.fragment(effect, "open", &format!("SELECT FROM {} WHERE ({open})", relation.name))
+            .await?;
+        let deadline_type =
+            self.fragment(effect, "deadline", &format!("SELECT ({deadline}) {from}")).await?;
+        for (key, text) in [("unless", unless), ("not_before", not_before)] {
+            if let Some(text) = text {
+                let condition = if key == "unless" {
+                    format!("SELECT {from} WHERE ({text})")
+                } else {
+                    format!("SELECT ({text}) {from}")
+                };
+                self.fragment(effect, key, &condition).await?;
+            }
+        }
+        if let Change::Set(values) = change {
+            for (column, value) in values {
+                if relation.kind_of(column).is_none() {
+                    let what = format!("{} has no column {column}", relation.name);
+                    return Err(unfit(effect, &Mistake { key: "set", what }));
+                }
+                self.fragment(effect, "set", &format!("SELECT ({value}) {from}")).await?;
+            }
+        }
+        let mut targets = Vec::new();
+        for release in releases {
+            let target = self.relation(effect, "release", &release.table).await?;
+            for (column, _) in release.assignments() {
+                if target.kind_of(column).is_none() {
+                    let what = format!("{} has no column {column}", target.name);
+                    return Err(unfit(effect, &Mistake { key: "release", what }));
+                }
+            }
+            let between = release.from.as_ref().map_or_else(String::new, |it| format!("{it}, "));
+            let values = release.assignments().iter().map(|(_, value)| format!("({value})"));
+            let joined = format!(
+                "SELECT {from} CROSS JOIN LATERAL (SELECT {} FROM {between}{} WHERE {} OFFSET 0) AS needed",
+                values.collect::<Vec<_>>().join(", "),
+                target.name,
+                release.condition
+            );
+            self.fragment(effect, "release", &joined).await?;
+            targets.push(target);
+        }
+        Ok(Facts { own_schema, table: relation, deadline_type, releases: targets })
+    }
+
+    /// A table of the description.
+    async fn relation(
+        &self,
+        effect: &Effect,
+        key: &'static str,
+        table: &TableName,
+    ) -> Result<Relation, StoreError> {
+        const SQL: &str = include_str!("../../sql/effect_relation.sql");
+        let rows = self.rows("effect_relation", SQL, &[&table.sql]).await?;
+        let Some(row) = rows.first() else {
+            let what = format!(
+                "there is no table {}, or the user may not use its schema: write it with its schema, or correct \
+                 database.search_path",
+                table.sql
+            );
+            return Err(unfit(effect, &Mistake { key, what }));
+        };
+        let Json(relation) = row.get(0);
+        Ok(relation)
+    }
+
+    /// The type of the first column of a fragment, which is prepared and not run.
+    async fn fragment(
+        &self,
+        effect: &Effect,
+        key: &'static str,
+        sql: &str,
+    ) -> Result<String, StoreError> {
+        let client = self.client().await?;
+        match self.named("effect_fragment", client.prepare(sql).await) {
+            Ok(statement) => Ok(statement
+                .columns()
+                .first()
+                .map(|it| it.type_().name().to_owned())
+                .unwrap_or_default()),
+            Err(error) if error.is_answer() => {
+                let what = crate::text::error_chain(&error);
+                Err(unfit(effect, &Mistake { key, what }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// That a description does not fit the tables.
+fn unfit(effect: &Effect, mistake: &Mistake) -> StoreError {
+    let [place, _] = effect.places();
+    let found = if mistake.key.is_empty() {
+        mistake.what.clone()
+    } else {
+        format!("{}: {}", mistake.key, mistake.what)
+    };
+    StoreError::misfit(&effect.name, place, Misfit { found, write: None })
+}
