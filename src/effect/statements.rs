@@ -360,7 +360,7 @@ FROM locked
 UNION ALL
 -- Locked by another session: the worker asks again until the row is free.
 SELECT {key_text}, 'busy', {deadline}, now() FROM {from}
-WHERE (SELECT count(*) FROM locked) < pg_catalog.cardinality($1)
+WHERE (SELECT count(*) FROM locked) < pg_catalog.cardinality($1::text[])
   AND {condition}
   AND {key_text} NOT IN (SELECT overdue_key FROM locked)
 ",
