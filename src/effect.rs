@@ -1,6 +1,7 @@
 //! Effects that are described instead of written: from `[effects.NAME]` and the catalog of the database to the statements that find
 //! and close rows.
 
+pub(crate) mod changes;
 pub(crate) mod description;
 pub(crate) mod facts;
 pub(crate) mod reference;
@@ -8,4 +9,4 @@ pub(crate) mod statements;
 
 pub use description::{Description, EffectKeys};
 pub use facts::Facts;
-pub use statements::Statements;
+pub use statements::{Statements, Trial};

@@ -37,6 +37,8 @@ pub(super) struct Writer<'a> {
     facts: &'a Facts,
     /// The deadline as `timestamptz`, whatever the time zone of the session is.
     deadline: String,
+    /// Whether rows are closed before their deadline.
+    is_trial: bool,
     /// Releases in the order of their tables' names, which is the order of their locks.
     releases: Vec<(&'a Release, &'a Relation)>,
 }
@@ -53,6 +55,81 @@ impl Statements {
             close: writer.close(Waiting::Waits),
             close_contended: Some(writer.close(Waiting::Passes)),
             overdue: Some(writer.overdue()),
+        })
+    }
+}
+
+/// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Locks the rows; `$1 text[]` keys.
+    pub lock: String,
+    /// Closes them whatever their deadline is; parameters as [`Statements::close`].
+    pub close: String,
+    /// `$1 text[]` keys → `key text`, `image jsonb`.
+    pub rows: String,
+    /// Of each release.
+    pub targets: Vec<TrialTarget>,
+}
+
+/// Statements that show the rows of a release before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialTarget {
+    /// The name of the table.
+    pub table: String,
+    /// The columns that amounts are added to.
+    pub columns: Vec<String>,
+    /// `$1 text[]` keys of rows of the effect → `key jsonb`, `image jsonb`.
+    pub before: String,
+    /// `$1 jsonb` an array of these keys → the same.
+    pub after: String,
+}
+
+impl Trial {
+    /// Writes the statements of a description.
+    ///
+    /// # Errors
+    /// The description does not fit the tables.
+    pub fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
+        let mut writer = Writer::new(description, facts)?;
+        writer.is_trial = true;
+        let (from, condition) = writer.rows("$1");
+        let key = writer.key_text();
+        let targets = writer.releases.iter().map(|(release, relation)| {
+            let short = &release.table.short;
+            let columns = relation.row_key().unwrap_or_default();
+            let each = columns.iter().map(|it| format!("{short}.{}", identifier(it)));
+            let each = each.collect::<Vec<_>>().join(", ");
+            let between = release.from.as_ref().map_or_else(String::new, |it| format!("{it}, "));
+            let equal = columns.iter().enumerate().map(|(index, it)| {
+                let kind = relation.kind_of(it).unwrap_or("text");
+                format!("{short}.{} = ANY (ARRAY[(wanted.key ->> {index})::{kind}])", identifier(it))
+            });
+            let table = &relation.name;
+            TrialTarget {
+                table: table.clone(),
+                columns: match &release.change {
+                    Change::Add(amounts) => amounts.iter().map(|(column, _)| column.clone()).collect(),
+                    Change::Set(_) | Change::Delete => Vec::new(),
+                },
+                before: format!(
+                    "SELECT DISTINCT found.* FROM (SELECT row.* FROM {from} WHERE {condition}) AS row CROSS JOIN LATERAL (\
+                     SELECT jsonb_build_array({each}) AS key, to_jsonb({short}) AS image FROM {between}{table} WHERE {} OFFSET 0) AS found",
+                    release.condition
+                ),
+                after: format!(
+                    "SELECT wanted.key, to_jsonb({short}) AS image FROM jsonb_array_elements($1::jsonb) AS wanted (key), {table} WHERE {}",
+                    equal.collect::<Vec<_>>().join(" AND ")
+                ),
+            }
+        });
+        Ok(Self {
+            targets: targets.collect(),
+            lock: writer.lock(),
+            close: writer.close(Waiting::Waits),
+            rows: format!(
+                "SELECT {key} AS key, to_jsonb(row) AS image FROM {from} WHERE {condition}"
+            ),
         })
     }
 }
@@ -124,7 +201,7 @@ impl<'a> Writer<'a> {
             }
         }
         let deadline = deadline(description, deadline_type)?;
-        Ok(Self { description, facts, deadline, releases: targets })
+        Ok(Self { description, facts, deadline, is_trial: false, releases: targets })
     }
 
     fn table(&self) -> &str {
@@ -188,8 +265,10 @@ impl<'a> Writer<'a> {
 
     fn first_deadline(&self) -> Option<String> {
         match self.description.since {
-            Since::At(at) => Some(format!("timestamptz {}", literal(&at.to_string()))),
-            Since::All | Since::Unsaid => None,
+            Since::At(at) if !self.is_trial => {
+                Some(format!("timestamptz {}", literal(&at.to_string())))
+            }
+            Since::At(_) | Since::All | Since::Unsaid => None,
         }
     }
 
@@ -251,7 +330,8 @@ WITH locked AS MATERIALIZED (
     WHERE {locked_where}
 ), due AS MATERIALIZED (
     SELECT * FROM locked AS row
-    WHERE overdue_open AND overdue_due_at <= now()",
+    WHERE overdue_open{guard}",
+            guard = if self.is_trial { "" } else { " AND overdue_due_at <= now()" },
             table = self.table(),
             word = outcome_literal(outcome),
         );
@@ -432,8 +512,8 @@ ORDER BY {deadline}, {key} LIMIT $1
     fn index(&self) -> Vec<String> {
         let Description { name, open, key, not_before, table, .. } = self.description;
         let first = not_before.as_deref().unwrap_or(&self.deadline);
-        // Of an expression in parentheses of its own PostgreSQL takes everything, of a name alone as well.
-        let first = if is_name(first) { first.to_owned() } else { format!("({first})") };
+        let is_wrapped = not_before.is_none() || is_name(first);
+        let first = if is_wrapped { first.to_owned() } else { format!("({first})") };
         let columns = key.iter().map(|column| identifier(column));
         let columns: Vec<String> = [first].into_iter().chain(columns).collect();
         let on = format!("({}) WHERE {open}", columns.join(", "));
@@ -486,14 +566,18 @@ fn deadline(description: &Description, kind: &str) -> Result<String, Mistake> {
             return Ok(match sum(deadline) {
                 // An interval is added in the time zone of the session otherwise, and no index could have it.
                 Some((column, interval)) => {
-                    format!("((({column}) AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
+                    format!("(({column} AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
                 }
                 None if is_name(deadline) => deadline.clone(),
                 None => format!("({deadline})"),
             });
         }
         "timestamp without time zone" | "timestamp" => match zone {
-            Some(zone) => return Ok(format!("(({deadline}) AT TIME ZONE {})", literal(zone))),
+            Some(zone) => {
+                let bare = is_name(deadline);
+                let text = if bare { deadline.clone() } else { format!("({deadline})") };
+                return Ok(format!("({text} AT TIME ZONE {})", literal(zone)));
+            }
             None => {
                 return Err(mistake(
                     "zone",

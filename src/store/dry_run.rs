@@ -162,6 +162,7 @@ impl Store {
     }
 
     async fn of_some(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
+        self.refuse_backlog(effect).await?;
         self.rehearse_without_orders(effect).await?;
         let ids = self.old_and_new(effect).await?;
         let standings = self.rehearse(effect, &ids).await?;
