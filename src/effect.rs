@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod description;
 pub(crate) mod facts;
 pub(crate) mod reference;
+mod release;
 pub(crate) mod statements;
 
 pub use description::{Description, EffectKeys};
