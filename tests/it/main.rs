@@ -41,7 +41,7 @@ mod hold;
 mod horizon;
 mod hostile_sizes;
 mod independent;
-// mod interleavings;
+mod interleavings;
 mod interrupted;
 mod invariants;
 mod kill;
