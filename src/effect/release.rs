@@ -87,10 +87,10 @@ impl<'a> Part<'a> {
             let sides = condition.split_once('=').map(|(one, other)| (one.trim(), other.trim()));
             match sides {
                 Some((one, other)) if one == qualified && is_operand(other) && key.is_none() => {
-                    key = Some(other.to_owned())
+                    key = Some(other.to_owned());
                 }
                 Some((one, other)) if other == qualified && is_operand(one) && key.is_none() => {
-                    key = Some(one.to_owned())
+                    key = Some(one.to_owned());
                 }
                 _ => rest.push(condition),
             }

@@ -62,7 +62,7 @@ impl Statements {
 
 /// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// Locks the rows; `$1 text[]` keys.
     pub lock: String,
     /// Closes them whatever their deadline is; parameters as [`Statements::close`].
@@ -75,7 +75,7 @@ pub struct Trial {
 
 /// Statements that show the rows of a release before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrialTarget {
+pub(crate) struct TrialTarget {
     /// The name of the table.
     pub table: String,
     /// The columns that amounts are added to.
@@ -91,7 +91,7 @@ impl Trial {
     ///
     /// # Errors
     /// The description does not fit the tables.
-    pub fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
+    pub(crate) fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
         let mut writer = Writer::new(description, facts)?;
         writer.is_trial = true;
         let (from, condition) = writer.rows("$1");
@@ -139,12 +139,12 @@ impl Trial {
 ///
 /// # Errors
 /// The description does not fit the tables.
-pub fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
+pub(crate) fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
     Ok(Writer::new(description, facts)?.index())
 }
 
 /// What a role is granted to run the effect: privileges, and the table.
-pub fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
+pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
         // Locking a row takes UPDATE as well.
         Change::Delete => "SELECT, UPDATE, DELETE",
