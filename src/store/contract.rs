@@ -80,6 +80,11 @@ impl Contract<'_> {
         }
     }
 
+    /// Whether the statement names each table with its schema.
+    pub(super) fn names_schemas(&self) -> bool {
+        self.effect().is_some_and(|effect| effect.description().is_some())
+    }
+
     const fn effect(&self) -> Option<&Effect> {
         match self {
             Self::None => None,

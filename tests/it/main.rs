@@ -27,6 +27,7 @@ mod connection_ends;
 mod delayed;
 mod deletion;
 mod delivery_limit;
+mod described;
 mod doctor;
 mod effect_check;
 mod events;
