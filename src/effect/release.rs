@@ -109,12 +109,16 @@ impl<'a> Part<'a> {
         let amounts = (1..).zip(self.amounts());
         columns.extend(amounts.map(|(index, (_, amount))| format!("{amount} AS amount_{index}")));
         let from = self.release.from.as_ref().map_or_else(String::new, |from| format!("{from}, "));
-        self.lateral(
-            "due",
-            &columns,
-            &format!("{from}{}", self.relation.name),
-            &self.release.condition,
-        )
+        let from = format!("{from}{}", self.relation.name);
+        // `= ANY (ARRAY[x])` is `= x`; it leaves PostgreSQL one way to find the rows: by the index, one by one.
+        let condition = match (self.direct(), &self.key()[..]) {
+            (Some(Direct { key, mut rest }), [(column, _)]) => {
+                rest.push(format!("{}.{column} = ANY (ARRAY[{key}])", self.short()));
+                rest.join(" AND ")
+            }
+            _ => self.release.condition.clone(),
+        };
+        self.lateral("due", &columns, &from, &condition)
     }
 
     fn lateral(self, rows: &str, columns: &[String], from: &str, condition: &str) -> String {
@@ -193,8 +197,11 @@ impl<'a> Part<'a> {
     }
 
     fn sums(self) -> String {
-        let sums = (1..=self.amounts().len())
-            .map(|index| format!("coalesce(sum(amount_{index}), 0) AS amount_{index}"));
+        // A sum of bigint is numeric, and no operator of PostgreSQL's own takes both.
+        let sums = (1..).zip(self.amounts()).map(|(index, (column, _))| {
+            let kind = self.relation.kind_of(column).unwrap_or("numeric");
+            format!("coalesce(sum(amount_{index})::{kind}, '0') AS amount_{index}")
+        });
         sums.collect::<Vec<_>>().join(", ")
     }
 

@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
                     format!("{}::{kind} AS overdue_{}", part("id", index + 1), index + 1)
                 });
                 let asked = format!(
-                    "(SELECT DISTINCT {} FROM unnest({keys}::text[]) AS id) AS asked",
+                    "(SELECT DISTINCT {} FROM pg_catalog.unnest({keys}::text[]) AS id) AS asked",
                     parts.collect::<Vec<_>>().join(", ")
                 );
                 let equal = columns.iter().enumerate();
@@ -297,7 +297,7 @@ impl<'a> Writer<'a> {
 -- it reads what was committed before.
 -- $1 text[] keys
 -- -> locked text: the keys of the locked rows, which the second statement reads from this setting
-SELECT set_config('overdue.locked', coalesce(array_agg(key)::text, '{{}}'), true) AS locked
+SELECT set_config('overdue.locked', coalesce(pg_catalog.array_agg(key)::text, '{{}}'), true) AS locked
 FROM (
     SELECT {key} AS key FROM {from}
     WHERE {condition}
