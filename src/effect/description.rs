@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::statements::is_name;
 use crate::{order::FinalState, text::sql::identifier};
 
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
@@ -315,6 +316,13 @@ impl Description {
         let lines = lines.into_iter().chain([("since", since.as_deref())]);
         let lines = lines.filter_map(|(key, value)| Some(format!("{key} = {}", value?.trim())));
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The column and the expression that is added to it, where the deadline is a sum.
+    pub fn sum(&self) -> Option<(&str, &str)> {
+        let (column, added) = self.deadline.split_once('+')?;
+        let column = column.trim();
+        is_name(column.strip_prefix("row.").unwrap_or(column)).then_some((column, added.trim()))
     }
 
     /// What `closures.outcome` says of a closed row: the last word of the event, or the name of the effect.

@@ -162,7 +162,7 @@ fn mistake(key: &'static str, what: impl Into<String>) -> Mistake {
 
 impl<'a> Writer<'a> {
     fn new(description: &'a Description, facts: &'a Facts) -> Result<Self, Mistake> {
-        let Facts { table, releases, deadline_type, .. } = facts;
+        let Facts { table, releases, .. } = facts;
         usable("table", table)?;
         for column in &description.key {
             if table.kind_of(column).is_none() {
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
                 return Err(mistake("release", what));
             }
         }
-        let deadline = deadline(description, deadline_type)?;
+        let deadline = deadline(description, facts)?;
         Ok(Self { description, facts, deadline, is_trial: false, releases: targets })
     }
 
@@ -594,17 +594,21 @@ fn usable(key: &'static str, relation: &Relation) -> Result<(), Mistake> {
 }
 
 /// The deadline as `timestamptz` that depends on no setting of a session.
-fn deadline(description: &Description, kind: &str) -> Result<String, Mistake> {
+fn deadline(
+    description: &Description,
+    Facts { deadline_type: kind, adds_interval, .. }: &Facts,
+) -> Result<String, Mistake> {
+    let (kind, adds_interval) = (kind.as_str(), *adds_interval);
     let Description { deadline, zone, .. } = description;
     let advice = match kind {
         "timestamp with time zone" | "timestamptz" => {
-            return Ok(match sum(deadline) {
+            return Ok(match description.sum() {
                 // An interval is added in the time zone of the session otherwise, and no index could have it.
-                Some((column, interval)) => {
+                Some((column, interval)) if adds_interval => {
                     format!("(({column} AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
                 }
-                None if is_name(deadline) => deadline.clone(),
-                None => format!("({deadline})"),
+                _ if is_name(deadline) => deadline.clone(),
+                _ => format!("({deadline})"),
             });
         }
         "timestamp without time zone" | "timestamp" => match zone {
@@ -639,29 +643,13 @@ fn deadline(description: &Description, kind: &str) -> Result<String, Mistake> {
     ))
 }
 
-/// A column and an interval that is added to it, where the deadline is their sum.
-fn sum(deadline: &str) -> Option<(&str, &str)> {
-    let (column, interval) = deadline.split_once('+')?;
-    let (column, interval) = (column.trim(), interval.trim());
-    let is_interval = |text: &str| {
-        let literal = text.get(8..).map(str::trim)?.strip_prefix('\'')?.strip_suffix('\'')?;
-        let is_plain = !literal.contains(['\'', '\\']);
-        (text.get(..8)?.eq_ignore_ascii_case("interval") && is_plain).then_some(())
-    };
-    (is_column(column) && is_interval(interval).is_some()).then_some((column, interval))
-}
-
 /// Whether it is the name of a column, alone.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let plain =
         text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word);
     let quoted = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     plain || quoted.is_some_and(|it| !it.is_empty() && !it.contains('"'))
-}
-
-fn is_column(text: &str) -> bool {
-    is_name(text.strip_prefix("row.").unwrap_or(text))
 }
 
 /// A part of a key of several columns, decoded.

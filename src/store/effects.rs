@@ -199,6 +199,13 @@ impl Store {
             .await?;
         let deadline_type =
             self.fragment(effect, "deadline", &format!("SELECT ({deadline}) {from}")).await?;
+        let adds_interval = match description.sum() {
+            None => false,
+            Some((_, added)) => {
+                let added = format!("SELECT ({added}) {from}");
+                self.fragment(effect, "deadline", &added).await? == "interval"
+            }
+        };
         for (key, text) in [("unless", unless), ("not_before", not_before)] {
             if let Some(text) = text {
                 let condition = if key == "unless" {
@@ -238,7 +245,7 @@ impl Store {
             self.fragment(effect, "release", &joined).await?;
             targets.push(target);
         }
-        Ok(Facts { own_schema, table: relation, deadline_type, releases: targets })
+        Ok(Facts { own_schema, table: relation, deadline_type, adds_interval, releases: targets })
     }
 
     /// A table of the description.

@@ -75,6 +75,7 @@ mod races;
 mod readme;
 mod rebuild;
 mod rebuild_interrupted;
+mod recipes;
 mod relays;
 mod released;
 mod removal;

@@ -171,8 +171,19 @@ pub(super) async fn needs_index_first(
 }
 
 fn without_index(description: &Description, facts: &Facts) -> String {
+    let reads = format!("a look for overdue rows reads all of {}", facts.table.name);
+    let has_query = description.deadline.to_ascii_lowercase().contains("select ");
+    if has_query && description.not_before.is_none() {
+        return format!(
+            "{reads}, because no index can have the query in `deadline`: write not_before with an expression that is never later, such \
+             as not_before = \"created_at\""
+        );
+    }
     let index = statements::index(description, facts).unwrap_or_default();
-    format!("a look for overdue rows reads all of {}: {}", facts.table.name, index.join(" "))
+    format!(
+        "{reads}: {} If PostgreSQL refuses the expression, write not_before with a column that is never later than the deadline",
+        index.join(" ")
+    )
 }
 
 /// Version columns that the effect does not raise.
