@@ -107,7 +107,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
     assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
     let observed = observed(&world).await;
     assert!(!observed.exchanges.contains_key("orders.in"), "nothing can be published yet");
-    assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
+    world.overdue(&["apply", "--yes"]).exits(0);
     assert_eq!(queues(&world).await.len(), world.topology.objects().queues.len());
 }
 

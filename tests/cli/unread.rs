@@ -30,8 +30,7 @@ fn what_a_command_prints_is_not_read_or_cannot_be_written() {
     for (topology, code) in [(WITHOUT_FINDINGS, 0), (&broken, 78)] {
         let folder = Folder::with(&[("topology.toml", topology)]);
         for arguments in [&["check"][..], &["check", "-o", "json"]] {
-            let run = finish(folder.command(arguments), unread(), Stdio::piped());
-            assert_eq!(run.code, Some(code), "{run}");
+            let run = finish(folder.command(arguments), unread(), Stdio::piped()).exits(code);
             assert!(!run.stderr.contains("panicked") && !run.stderr.contains("Broken"), "{run}");
             let run = finish(folder.command(arguments), unread(), unread());
             assert_eq!(run.code, Some(code), "without standard error: {run}");

@@ -135,8 +135,7 @@ async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_do
     };
     until("unbound", unbound, |bound| !bound).await;
     world.close_lock().await;
-    let stopped = apply.await.unwrap();
-    assert_eq!(stopped.code, Some(3), "{stopped}");
+    let stopped = apply.await.unwrap().exits(3);
     assert!(stopped.stderr.contains("2 of 3 steps are done"), "{stopped}");
     assert!(stopped.stderr.contains("orders.apply.lock, was lost"), "{stopped}");
     let delete = Change::DeleteQueue { queue: "orders.delay.30m".to_owned(), lost: 0 };

@@ -183,13 +183,11 @@ async fn messages_that_are_read_again_and_again_stay() {
 async fn the_rights_on_call_and_what_is_not_read_at_all() {
     let world = furnished().await;
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
-    let run = world.overdue_with(&["parked", "list"], &gone);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_with(&["parked", "list"], &gone).exits(0);
     assert!(run.stderr.contains("warning: the orders are not looked up"), "{run}");
     assert!(run.stdout.contains("not asked") && run.stdout.contains("7 messages"), "{run}");
     all_back(&world, 7).await;
-    let run = world.overdue_with(&["parked", "replay", "--yes"], &gone);
-    assert_eq!(run.code, Some(69), "{run}");
+    world.overdue_with(&["parked", "replay", "--yes"], &gone).exits(69);
     all_back(&world, 7).await;
 
     let policy = json!({ "delivery-limit": 5 });
@@ -222,8 +220,7 @@ async fn the_rights_on_call_and_what_is_not_read_at_all() {
         until("back", async || wire.ready(LOT).await, |n| *n >= 6).await;
     }
     world.permit(&user, rights).await;
-    let run = world.overdue_as(&["parked", "replay", "--yes"], &user);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_as(&["parked", "replay", "--yes"], &user).exits(0);
     all_back(&world, 3).await;
 }
 

@@ -109,8 +109,7 @@ async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_dea
     assert!(world.pay("paid-0").await);
     // Twice: the second notice of an order does no harm.
     for _ in 0..2 {
-        let run = rebuild_again(|| world.overdue(&["rebuild", "--yes"])).await;
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = rebuild_again(|| world.overdue(&["rebuild", "--yes"])).await.exits(0);
         assert!(run.stdout.contains("published 177 notices, all confirmed"), "{run}");
     }
     // Paid after its notice was published.
@@ -174,7 +173,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     write("old.sql", old);
     let run = world.overdue(&["rebuild"]);
     insta::assert_snapshot!("without_pages", world.shown(&run));
-    assert_eq!(world.overdue(&["effect", "check", "mine"]).code, Some(78));
+    world.overdue(&["effect", "check", "mine"]).exits(78);
     // As it should be, and failing.
     let (whole, parts) = ("interval '1 millisecond'", "(SELECT count(*) FROM stock)");
     let right = include_str!("../../sql/overdue_ids.sql");
@@ -225,8 +224,7 @@ async fn a_timeout_that_is_not_applied_gets_nothing() {
     std::fs::write(&newer, using(&TIMEOUTS)).unwrap();
     let newer = [("OVERDUE_TOPOLOGY", newer.to_str().unwrap())];
     let refused = |arguments: &[&str], nothing: &str| {
-        let run = world.overdue_with(arguments, &newer);
-        assert_eq!(run.code, Some(78), "{run}");
+        let run = world.overdue_with(arguments, &newer).exits(78);
         let lacks = "on the broker no queue of `unshipped` gets what is due, a ";
         assert!(run.stderr.contains(lacks) && run.stderr.contains(nothing), "{run}");
     };
@@ -234,7 +232,6 @@ async fn a_timeout_that_is_not_applied_gets_nothing() {
     refused(&["publish", "o-0", "--timeout", "unshipped"], "would be parked: run `overdue apply`");
     let wire = world.wire().await;
     assert_eq!((wire.ready(LAST_LEVEL).await, wire.ready("orders.parked").await), (0, 0));
-    let run = world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer).exits(0);
     assert_eq!(taken(&world, LAST_LEVEL).await.0, set(["o-1".into()]));
 }

@@ -95,8 +95,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     });
 
     world.change(&after());
-    let applied = world.overdue_meanwhile(&["apply", "--yes"]).await;
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue_meanwhile(&["apply", "--yes"]).await.exits(0);
     assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
     let has = world.own_objects().await;
     assert!(
@@ -144,12 +143,10 @@ async fn the_plan_that_was_asked_for_is_carried_out_or_none() {
     let asked = planned.json()["fingerprint"].as_str().unwrap().to_owned();
     world.until_counted("orders.delay.3s", 0).await;
     let before = world.own_objects().await;
-    let refused = world.overdue(&["apply", "--plan", "91ce3f2a00aa", "--yes"]);
-    assert_eq!(refused.code, Some(1), "{refused}");
+    let refused = world.overdue(&["apply", "--plan", "91ce3f2a00aa", "--yes"]).exits(1);
     let said = format!("the plan is now {asked} and not 91ce3f2a00aa: 6 queues to create");
     assert!(refused.stderr.contains(&said), "{refused}");
     assert_eq!(world.own_objects().await, before);
-    let applied = world.overdue(&["apply", "--plan", &asked, "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    world.overdue(&["apply", "--plan", &asked, "--yes"]).exits(0);
     assert!(world.plan().await.0.is_empty());
 }

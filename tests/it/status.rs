@@ -73,8 +73,7 @@ async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
             "next hour",
         ),
     ] {
-        let run = world.overdue_with(&["status"], &[(name, url)]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = world.overdue_with(&["status"], &[(name, url)]).exits(0);
         assert!(run.stdout.contains(says) && run.stdout.contains(shows), "{run}");
     }
     world.orders("o", 12, -3_600_000).await;

@@ -15,8 +15,7 @@ fn two() -> String {
 }
 
 fn explain(world: &World, order: &str) -> Value {
-    let run = world.overdue(&["explain", "--order", order, "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["explain", "--order", order, "-o", "json"]).exits(0);
     run.json()
 }
 
@@ -95,18 +94,15 @@ async fn an_order_that_is_late_says_why() {
     assert_eq!(json["order"]["events"]["known"]["rows"][0]["event"], "order.paid");
 
     let pause = ["pause", "unpaid", "--for", "1h", "--why", "the provider is down"];
-    let run = world.overdue(&pause);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&pause).exits(0);
     let json = explain(&world, parked);
     assert!(said(&json).contains("late: unpaid is paused until "), "{json}");
     let next = json["order"]["answer"]["next"].as_str().unwrap();
     assert!(next.starts_with("overdue resume unpaid"), "{json}");
-    let run = world.overdue(&["resume", "unpaid"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["resume", "unpaid"]).exits(0);
 
     // What was done to it is known afterwards.
-    let run = world.overdue(&["parked", "drop", "--order", parked, "--yes", "--because", "a test"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "drop", "--order", parked, "--yes", "--because", "a test"]).exits(0);
     let json = explain(&world, parked);
     let action = &json["order"]["actions"]["known"][0];
     assert_eq!((&action["action"], &action["why"]), (&"parked drop".into(), &"a test".into()));
@@ -123,8 +119,7 @@ async fn what_helps_finds_the_message_in_another_spelling() {
     {
         fs::write(world.dir.path().join(name), sql).unwrap();
     }
-    let run = world.overdue(&["apply", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes"]).exits(0);
     let row = format!(
         "INSERT INTO purchase (purchase_no, pay_until) VALUES ('{ORDER}', now() - interval '3 min')"
     );
@@ -157,8 +152,7 @@ async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
         ("OVERDUE_DATABASE__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1"),
     ];
-    let run = world.overdue_with(&["explain", "--order", &order], &environment);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_with(&["explain", "--order", &order], &environment).exits(0);
     let row = |name: &str| {
         let row = run.stdout.lines().find(|line| line.starts_with(name));
         row.unwrap_or_else(|| panic!("{name}: {run}")).to_owned()

@@ -45,8 +45,7 @@ impl Roles {
     async fn run_printed(&self) -> Vec<SqlState> {
         let prefix = format!("{}_", self.world.schema);
         let arguments = ["permissions", "--database", "--create-users", "--user-prefix", &prefix];
-        let printed = self.world.overdue(&arguments);
-        assert_eq!(printed.code, Some(0), "{printed}");
+        let printed = self.world.overdue(&arguments).exits(0);
         let mut errors = Vec::new();
         for line in printed.stdout.lines().filter(|line| !line.starts_with("--")) {
             if let Err(error) = self.superuser.batch_execute(line).await {
@@ -65,8 +64,7 @@ impl Roles {
             let password = format!("ALTER ROLE {} PASSWORD 'secret'", role.name);
             self.superuser.batch_execute(&password).await.unwrap();
         }
-        let init = self.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
-        assert_eq!(init.code, Some(0), "{init}");
+        self.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]).exits(0);
         let after = self.run_printed().await;
         let there = [SqlState::DUPLICATE_OBJECT, SqlState::DUPLICATE_SCHEMA];
         assert!(after.iter().all(|code| there.contains(code)), "{after:?}");
@@ -216,8 +214,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
     let roles = Roles::new().await;
     roles.prepared().await;
     let world = &roles.world;
-    let again = roles.run_as(ADMINISTRATOR, &["database", "init", "--yes"]);
-    assert_eq!(again.code, Some(0), "{again}");
+    roles.run_as(ADMINISTRATOR, &["database", "init", "--yes"]).exits(0);
     let mut worker = world.spawn(roles.command_as(WORKER, &["run", "--no-declare"]));
     worker.until_logged("worker ready").await;
     let order = world.orders("scheduled", 1, 0).await.remove(0);
@@ -299,8 +296,7 @@ async fn what_is_refused_names_the_grant() {
     let init = roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
     refused(&init, &["permission denied for database", "`overdue permissions --database` prints"]);
     roles.superuser.batch_execute(&roles.roles[ADMINISTRATOR].before[1]).await.unwrap();
-    let init = roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
-    assert_eq!(init.code, Some(0), "{init}");
+    roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]).exits(0);
     // The tables are there, and this user cannot see them.
     let worker = &roles.roles[WORKER].name;
     let usage = format!("GRANT USAGE ON SCHEMA {schema} TO {worker}");

@@ -90,7 +90,7 @@ async fn a_canary_that_is_refused_is_the_only_one() {
 #[apply(world_test)]
 async fn a_worker_acks_canaries() {
     let world = applied().await;
-    assert_eq!(world.overdue(&["database", "init", "--reference-tables", "--yes"]).code, Some(0));
+    world.overdue(&["database", "init", "--reference-tables", "--yes"]).exits(0);
     let debug = |command: &mut Command| {
         command.env("OVERDUE_LOG__FILTER", "overdue=debug");
     };
