@@ -153,8 +153,7 @@ async fn urls_can_come_from_files() {
             None => std::fs::remove_file(file).unwrap(),
             Some(text) => std::fs::write(file, text).unwrap(),
         }
-        let refused = ends(&world, 78, &["publish", "4711", "--broker-url-file", file]);
-        assert!(refused.stderr.contains(said), "{refused}");
+        ends(&world, 78, &["publish", "4711", "--broker-url-file", file]).reports(said);
     }
 }
 
@@ -168,14 +167,12 @@ async fn a_login_that_is_refused_at_the_start_ends_run() {
         ("OVERDUE_BROKER__URL", world.broker_url(), "refuses the login of user `admin`"),
         ("OVERDUE_DATABASE__URL", world.services.database_url(None), ""),
     ] {
-        let run = world.overdue_with(&["run"], &[(name, &wrong(url))]).exits(77);
-        assert!(run.stderr.contains(says), "{run}");
+        world.overdue_with(&["run"], &[(name, &wrong(url))]).exits(77).reports(says);
     }
     let limit = ["vhost-limits", &world.vhost, "max-connections"];
     let services = &world.services;
     services.call(None, Method::PUT, &limit, json!({ "value": 0 })).await.unwrap();
-    let run = ends(&world, 69, &["publish", "4711", "--level", "100ms"]);
-    assert!(run.stderr.contains("connection limit"), "{run}");
+    ends(&world, 69, &["publish", "4711", "--level", "100ms"]).reports("connection limit");
 }
 
 /// It keeps its connections and answers nothing, like a machine that was frozen.

@@ -98,6 +98,14 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
     (world, effect)
 }
 
+/// The same, with the statements of another effect.
+pub(super) fn write_example_with(world: &World, effect: &Effect) {
+    write_example(world);
+    let file = |name| world.dir.path().join(name);
+    fs::write(file("expire.sql"), &effect.sql).unwrap();
+    fs::write(file("expire_overdue.sql"), effect.overdue_sql.as_ref().unwrap()).unwrap();
+}
+
 /// The files of the example, where the world's commands run.
 pub(super) fn write_example(world: &World) {
     for name in FILES {

@@ -76,8 +76,7 @@ async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them()
     world.without_marks().await;
     let wire = world.wire().await;
     wire.publish_all("orders.in", "30m.unpaid", &["waits".to_owned()]).await;
-    let planned = world.overdue(&["plan"]);
-    insta::assert_snapshot!(world.shown(&planned));
+    insta::assert_snapshot!(world.shown(&world.overdue(&["plan"])));
     world.overdue(&["verify"]).exits(0);
     world.overdue(&["apply", "--yes"]).exits(0);
     assert_eq!(world.marks().await, marked);

@@ -65,8 +65,7 @@ pub(super) async fn rebuild_again(run: impl Fn() -> Run) -> Run {
 #[apply(world_test)]
 async fn what_would_be_published_is_shown_and_then_each_open_order_has_one_notice() {
     let world = states().await;
-    let run = world.overdue(&["rebuild", "--rate", "1"]);
-    insta::assert_snapshot!("preview", world.shown(&run));
+    insta::assert_snapshot!("preview", world.shown(&world.overdue(&["rebuild", "--rate", "1"])));
     let run = world.overdue(&["rebuild", "--timeout", "unpaid-too"]);
     insta::assert_snapshot!("preview_of_a_part", world.shown(&run));
     ends(&world, 64, &["rebuild", "--timeout", "unpayed"]);
@@ -135,8 +134,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
     assert_eq!(wire.ready("orders.parked").await, 0);
     let bare = World::of_tables().await;
     far(&bare, "o", 2).await;
-    let run = ends(&bare, 78, &["rebuild", "--yes"]);
-    assert!(run.stderr.contains("`overdue apply`"), "{run}");
+    ends(&bare, 78, &["rebuild", "--yes"]).reports("`overdue apply`");
     // The first orders would be published, and one in the middle that takes this way would end it.
     let ladder = World::of(samples::LADDER).await;
     ladder.orders("soon", 2, 600_000).await;
@@ -166,8 +164,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
     write("mine.sql", include_str!("../../sql/close.sql"));
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\n");
-    let run = world.overdue(&["rebuild"]);
-    insta::assert_snapshot!("without_overdue_sql", world.shown(&run));
+    insta::assert_snapshot!("without_overdue_sql", world.shown(&world.overdue(&["rebuild"])));
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"old.sql\"\n");
     let old = "SELECT id AS order_id FROM orders WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' LIMIT $1";
     write("old.sql", old);

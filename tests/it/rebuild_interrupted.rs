@@ -83,7 +83,6 @@ async fn two_at_once_and_the_second_says_so() {
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let none = FieldTable::default();
     wire.channel.queue_declare("orders.rebuild.lock".into(), options, none).await.unwrap();
-    let run = world.overdue(&["rebuild", "--yes"]);
-    insta::assert_snapshot!("two_at_once", world.shown(&run));
+    insta::assert_snapshot!("two_at_once", world.shown(&world.overdue(&["rebuild", "--yes"])));
     assert_eq!(wire.ready(LAST_LEVEL).await, 0);
 }

@@ -1,11 +1,9 @@
 //! `overdue explain --order`: why one order was closed, is late, or is not closed, on a real broker and database.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::{
-    own_tables::{shop, write_example},
+    own_tables::{shop, write_example_with},
     support::{World, samples::orders, until},
 };
 
@@ -27,8 +25,7 @@ fn said(json: &Value) -> &str {
 async fn an_order_that_was_closed_and_one_that_waits() {
     let world = World::of(&two()).await;
     let worker = world.worker();
-    let order = world.orders("o", 1, -1_000).await;
-    world.publish("100ms", &order).await;
+    let order = world.publish_orders("100ms", "o", 1, -1_000).await;
     world.until_closed(1).await;
     worker.stop().await;
     let json = explain(&world, &order[0]);
@@ -113,24 +110,18 @@ async fn an_order_that_is_late_says_why() {
 async fn what_helps_finds_the_message_in_another_spelling() {
     const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
     let (world, effect) = shop("uuid").await;
-    write_example(&world);
-    for (name, sql) in
-        [("expire.sql", &effect.sql), ("expire_overdue.sql", effect.overdue_sql.as_ref().unwrap())]
-    {
-        fs::write(world.dir.path().join(name), sql).unwrap();
-    }
+    write_example_with(&world, &effect);
     world.overdue(&["apply", "--yes"]).exits(0);
     let row = format!(
         "INSERT INTO purchase (purchase_no, pay_until) VALUES ('{ORDER}', now() - interval '3 min')"
     );
     world.sql(&row).await;
-    let wire = world.wire().await;
-    wire.publish_all("purchase.park", "30m.unpaid", &[ORDER.to_owned()]).await;
+    world.wire().await.publish_all("purchase.park", "30m.unpaid", &[ORDER.to_owned()]).await;
     let asked = ORDER.to_uppercase();
     let next = format!("overdue parked replay --order {asked}");
     let look = async || explain(&world, &asked)["order"]["answer"]["next"].clone();
     until("it is parked", look, |said| *said == next.as_str()).await;
-    until("it is back", async || wire.ready("purchase.parked").await, |n| *n == 1).await;
+    world.wire().await.until_ready("purchase.parked", 1).await;
     let words: Vec<&str> = next.split(' ').skip(1).chain(["--yes", "-o", "json"]).collect();
     let run = world.overdue(&words);
     assert_eq!((run.code, &run.json()["overdue"]), (Some(0), &1.into()), "{run}");

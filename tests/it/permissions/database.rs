@@ -239,8 +239,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
         &["resume", "unpaid", "--rate", "1"],
         &["resume", "unpaid"],
     ] {
-        let run = roles.run_as(ON_CALL, arguments);
-        assert_eq!(run.code, Some(0), "{arguments:?} {run}");
+        let run = roles.run_as(ON_CALL, arguments).exits(0);
         assert!(!run.to_string().contains("permission denied"), "{run}");
         assert!(!run.stdout.contains("lacks"), "{run}");
     }
@@ -303,8 +302,7 @@ async fn what_is_refused_names_the_grant() {
     for arguments in [&["run", "--no-declare"][..], &["effect", "check", "--all"], &["rebuild"]] {
         refused(&roles.run_as(WORKER, arguments), &[&usage, "`overdue permissions --database`"]);
     }
-    let doctor = roles.run_as(WORKER, &["doctor"]);
-    assert!(doctor.stdout.contains(&format!("lacks USAGE on schema {schema}")), "{doctor}");
+    roles.run_as(WORKER, &["doctor"]).prints(&format!("lacks USAGE on schema {schema}"));
     roles.superuser.batch_execute(&usage).await.unwrap();
     let run = roles.run_as(WORKER, &["run", "--no-declare"]);
     refused(
