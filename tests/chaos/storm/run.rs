@@ -96,10 +96,11 @@ impl Storm {
         report
     }
 
-    /// Emptied of what an earlier run with the same seed left.
+    /// Emptied of what an earlier run with the same seed left; the short storms, which run side by side, differ in their kinds.
     fn folder(&self) -> PathBuf {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let folder = target.join("chaos").join(format!("seed-{}", self.seed));
+        let name = format!("seed-{}-of-{}-kinds", self.seed, self.kinds.len());
+        let folder = target.join("chaos").join(name);
         // Not there the first time.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
