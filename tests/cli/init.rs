@@ -33,8 +33,7 @@ fn the_first_step_goes_into_the_folder() {
         ("a shop", "next:\n  1. cd 'a shop'\n  2. in the database"),
         ("./", "next:\n  1. in the database"),
     ] {
-        let run = folder.run(&bookings(&[named]), &[]);
-        assert!(run.stdout.contains(first), "{run}");
+        folder.run(&bookings(&[named]), &[]).prints(first);
     }
 }
 
@@ -62,8 +61,7 @@ fn what_no_sql_can_be_written_for_says_what_to_write() {
             drop(arguments.drain(at..at + 2));
         }
         arguments.extend(case);
-        let run = folder.run(&arguments, &[]);
-        assert_eq!(run.code, Some(64), "{case:?} {run}");
+        let run = folder.run(&arguments, &[]).exits(64);
         assert!(!folder.path("expire.sql").exists());
         said += &["$ overdue init … ", &case.join(" "), "\n", &run.stderr].concat();
     }

@@ -290,25 +290,22 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
 #[apply(world_test)]
 async fn init_writes_files_to_start_from_and_overwrites_nothing() {
     let folder = crate::support::Folder::with(&[]);
-    let run = folder.run(&["init"], &[]);
-    assert_eq!(run.code, Some(0), "{run}");
+    folder.run(&["init"], &[]).exits(0);
     for name in &FILES[1..] {
         let written = fs::read_to_string(folder.path(name)).unwrap();
         assert_eq!(written, read(&format!("{EXAMPLE}/{name}")));
     }
-    assert_eq!(folder.run(&["check"], &[]).code, Some(0));
+    folder.run(&["check"], &[]).exits(0);
     // For the passwords that are to come.
     let mode = fs::metadata(folder.path("overdue.toml")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     fs::write(folder.path("expire.sql"), "mine").unwrap();
     fs::remove_file(folder.path("topology.toml")).unwrap();
-    let again = folder.run(&["init"], &[]);
-    assert_eq!(again.code, Some(1), "{again}");
+    let again = folder.run(&["init"], &[]).exits(1);
     assert!(again.stderr.contains("overdue.toml, expire.sql, expire_overdue.sql"), "{again}");
     assert_eq!(fs::read_to_string(folder.path("expire.sql")).unwrap(), "mine");
     assert!(!folder.path("topology.toml").exists(), "{again}");
-    let nowhere = folder.run(&["init", "nowhere"], &[]);
-    assert_eq!(nowhere.code, Some(1), "{nowhere}");
+    folder.run(&["init", "nowhere"], &[]).exits(1);
 }
 
 /// An amount in the row itself, and names that have to be quoted; from the files to a closed row.
