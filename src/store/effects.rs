@@ -8,7 +8,7 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio_postgres::types::Json;
 
-use super::{Store, StoreError, contract::Misfit, failure::BUILT_IN};
+use super::{FailureKind, Store, StoreError, contract::Misfit, failure::BUILT_IN};
 use crate::effect::{
     Description, Facts, Statements,
     description::{Change, Mistake, TableName},
@@ -188,7 +188,7 @@ impl Store {
         description: &Description,
     ) -> Result<Facts, StoreError> {
         const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                                  WHERE c.oid = to_regclass('closures')";
+                                  WHERE c.oid = to_regclass('closures')::oid";
         let Description { table, open, unless, deadline, not_before, change, releases, .. } =
             description;
         let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
@@ -290,7 +290,8 @@ impl Store {
                 .first()
                 .map(|it| it.type_().name().to_owned())
                 .unwrap_or_default()),
-            Err(error) if error.is_answer() => {
+            // Whether the table is locked, or the server has no memory left, says nothing of the fragment.
+            Err(error) if matches!(error.kind(), FailureKind::Configuration | FailureKind::Row) => {
                 let what = crate::text::error_chain(&error);
                 Err(unfit(effect, &Mistake { key, what }))
             }
