@@ -547,6 +547,8 @@ ORDER BY {deadline}, {key} LIMIT $1
     fn index(&self) -> Vec<String> {
         let Description { name, open, key, not_before, table, .. } = self.description;
         let first = not_before.as_deref().unwrap_or(&self.deadline);
+        // An index has no name for the row.
+        let first = &first.replace("row.", "");
         let is_wrapped = not_before.is_none() || is_name(first);
         let first = if is_wrapped { first.to_owned() } else { format!("({first})") };
         let columns = key.iter().map(|column| identifier(column));

@@ -3,7 +3,12 @@
 
 use std::time::Duration;
 
-use super::{Store, StoreError, clock::DatabaseTime, effects::Effect, overdue::OverdueKey};
+use super::{
+    Store, StoreError,
+    clock::DatabaseTime,
+    effects::{Described, Effect},
+    overdue::OverdueKey,
+};
 use crate::effect::description::Since;
 
 /// Rows that an effect with new terms may close unasked.
@@ -59,7 +64,7 @@ impl Store {
 
     /// The rows for which a person is asked, counted up to `most`; `None` where the effect may close what is overdue.
     async fn backlog(&self, effect: &Effect, most: usize) -> Result<Option<Backlog>, StoreError> {
-        let Some(description) = effect.description() else { return Ok(None) };
+        let Some(Described { description, .. }) = effect.to_admit() else { return Ok(None) };
         let rows = self.rows("effect_accepted", ACCEPTED, &[&effect.name]).await?;
         let before: Option<String> = rows.first().map(|row| row.get(0));
         let is_accepted = match &before {

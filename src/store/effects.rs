@@ -87,12 +87,9 @@ impl Effect {
 
     fn of(description: Description, place: String) -> Self {
         let name = description.name.clone();
-        let described = Described {
-            description,
-            place,
-            statements: Mutex::default(),
-            is_admitted: AtomicBool::new(false),
-        };
+        // The program's own are accepted as they are.
+        let is_admitted = AtomicBool::new(place.starts_with(BUILT_IN));
+        let described = Described { description, place, statements: Mutex::default(), is_admitted };
         Self { name, source: Source::Described(Arc::new(described)) }
     }
 
@@ -113,7 +110,7 @@ impl Effect {
 
     /// Whether it is part of the program.
     pub(crate) fn is_built_in(&self) -> bool {
-        self.description().is_some_and(|it| reference(&it.name).as_ref() == Some(it))
+        self.places()[0].starts_with(BUILT_IN)
     }
 
     /// The description, where it is not from files.
@@ -140,14 +137,10 @@ impl Effect {
         }
     }
 
-    /// The description, while it is not known whether its terms are accepted; the program's own are.
+    /// The description, while it is not known whether its terms are accepted.
     pub(super) fn to_admit(&self) -> Option<&Described> {
         match &self.source {
-            Source::Described(it)
-                if !it.is_admitted.load(Ordering::Relaxed) && !self.is_built_in() =>
-            {
-                Some(it)
-            }
+            Source::Described(it) if !it.is_admitted.load(Ordering::Relaxed) => Some(it),
             _ => None,
         }
     }

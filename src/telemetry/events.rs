@@ -292,6 +292,17 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
+/// Orders that a sweep found and that failed in the effect.
+pub(crate) fn sweep_rows_failed(effect: &str, orders: usize, order: &str, reason: &str) {
+    warn!(
+        effect,
+        orders,
+        order,
+        reason,
+        "overdue orders could not be closed: they stay open, and the next sweep tries them again"
+    );
+}
+
 /// The database's clock was set forward by `leap`.
 pub(crate) fn clock_leapt(leap: Duration, wait: Duration) {
     error!(

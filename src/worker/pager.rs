@@ -46,6 +46,8 @@ pub(super) struct Pager<'a> {
     pub(super) stop: &'a Stop,
     /// Rows that were read.
     pub(super) rows: usize,
+    /// How long reading them has taken.
+    pub(super) looked: Duration,
     pages: usize,
     is_at_end: bool,
     page: Option<OverduePage>,
@@ -83,6 +85,7 @@ impl<'a> Pager<'a> {
             stop,
             rows,
             pages,
+            looked: Duration::ZERO,
             is_at_end,
             page,
             closing,
@@ -118,7 +121,9 @@ impl<'a> Pager<'a> {
             return Ok(None);
         }
         let (store, effect) = (&self.worker.store, self.worker.closers[self.effect].effect());
+        let began = Instant::now();
         let page = store.overdue_page(effect, &self.key, self.paging.orders, self.grace).await?;
+        self.looked += began.elapsed();
         // Only a reading after the page can say that the page was read by a clock that had leapt.
         clock_watch::read(self.worker).await?;
         if self.worker.clock.leap(Instant::now()).is_some() {

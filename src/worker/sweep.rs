@@ -64,7 +64,9 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         let last_page = worker.timing.last_page.min(worker.settings.drain.as_duration() / 2);
         let swept = stop.within(last_page, || {}, sweep.run(&mut key)).await.unwrap_or(Ok(()));
         sweep.report();
-        let mut next = jitter(interval);
+        let looked = sweep.looked;
+        // A look takes a tenth of the time at the most.
+        let mut next = jitter(interval).max(looked * 9);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
             // Nobody else may look whether it was ended before.
@@ -103,13 +105,31 @@ struct Sweep<'a> {
     refused: usize,
     /// Why the first of them was refused.
     example: Option<String>,
+    /// Orders that failed, and the first of them with its reason.
+    failed: (usize, Option<(OrderId, String)>),
+    /// How long it has looked for overdue orders.
+    looked: Duration,
 }
 
 impl<'a> Sweep<'a> {
     fn new(worker: &'a Arc<Worker>, effect: &'a str, alive: &'a Task, stop: &'a Stop) -> Self {
         let states = FinalStates::default();
         let (gave_up, swept, unpublished, refused, example) = (false, 0, 0, 0, None);
-        Self { worker, effect, alive, stop, gave_up, swept, unpublished, states, refused, example }
+        let (failed, looked) = ((0, None), Duration::ZERO);
+        Self {
+            worker,
+            effect,
+            alive,
+            stop,
+            gave_up,
+            swept,
+            unpublished,
+            states,
+            refused,
+            example,
+            failed,
+            looked,
+        }
     }
 
     /// `key` is where it begins; behind the page at which it was given up, the next one does. At the end of what is overdue it goes
@@ -145,8 +165,10 @@ impl<'a> Sweep<'a> {
 
     async fn follow(&mut self, pager: &mut Pager<'_>) -> Result<(), SessionEnd> {
         while let Some(asked) = pager.next().await? {
+            self.looked += mem::take(&mut pager.looked);
             self.answered(asked)?;
         }
+        self.looked += pager.looked;
         Ok(())
     }
 
@@ -204,6 +226,12 @@ impl<'a> Sweep<'a> {
             outcomes => outcomes?,
         };
         self.gave_up = false;
+        for (id, outcome) in asked.ids.iter().zip(&outcomes) {
+            if let Outcome::Failed { reason, .. } = outcome {
+                self.failed.0 += 1;
+                self.failed.1.get_or_insert_with(|| (id.clone(), reason.clone()));
+            }
+        }
         let is_closed = |outcome: &&Outcome| matches!(outcome, Outcome::Closed { .. });
         self.swept += outcomes.iter().filter(is_closed).count();
         self.states.add(outcomes.iter().filter_map(Outcome::final_state));
@@ -219,6 +247,9 @@ impl<'a> Sweep<'a> {
         }
         if let Some(example) = &self.example {
             telemetry::sweep_refused(name, place, self.refused, example);
+        }
+        if let (orders, Some((order, reason))) = &self.failed {
+            telemetry::sweep_rows_failed(name, *orders, order.as_str(), reason);
         }
     }
 }
