@@ -3,6 +3,7 @@
 
 pub(crate) mod description;
 pub(crate) mod facts;
+pub mod proposal;
 pub(crate) mod reference;
 pub(crate) mod statements;
 

@@ -139,7 +139,7 @@ pub mod plan {
     };
 }
 pub mod effect {
-    pub use crate::effect::{Description, EffectKeys, Facts, Statements};
+    pub use crate::effect::{Description, EffectKeys, Facts, Statements, proposal};
 }
 pub mod secret {
     pub use crate::secret::Secret;
