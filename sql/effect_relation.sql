@@ -17,6 +17,6 @@ SELECT json_build_object(
                      WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
                        AND i.indpred IS NULL AND i.indexprs IS NULL) AS index),
     'partitions', (SELECT coalesce(json_agg(h.inhrelid::regclass::text ORDER BY h.inhrelid::regclass::text), '[]')
-                   FROM pg_inherits h WHERE h.inhparent = c.oid AND c.relkind = 'p')) AS relation
+                   FROM pg_inherits h WHERE h.inhparent = c.oid)) AS relation
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass($1)

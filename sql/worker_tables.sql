@@ -74,6 +74,13 @@ CREATE TABLE IF NOT EXISTS dropped_messages (
 );
 COMMENT ON TABLE dropped_messages IS 'What a person has dropped from the parking lot with overdue parked drop, and why. body is NULL where it was over 64 KiB.';
 
+CREATE TABLE IF NOT EXISTS effects (
+    name        text PRIMARY KEY,
+    terms       text NOT NULL,
+    accepted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE effects IS 'Which rows each described effect may close: terms are the keys of its description that decide it. An effect with other terms waits while more than ten rows are overdue, until overdue effect accept.';
+
 CREATE TABLE IF NOT EXISTS actions (
     id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at     timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -1,9 +1,11 @@
 //! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
 
+pub(crate) mod acceptance;
 pub(crate) mod clock;
 mod connect;
 mod contract;
 mod dry_run;
+mod effect_trial;
 pub(crate) mod effects;
 pub(crate) mod failure;
 mod health;

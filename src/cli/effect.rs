@@ -1,5 +1,6 @@
 //! `overdue effect check`: an effect on the live schema, in a transaction that is rolled back.
 
+mod described;
 mod trial;
 
 use std::{
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::{
     exit::{self, Failure},
-    output::Output,
+    output::{Confirm, Output, print},
     setup,
 };
 use crate::{
@@ -22,13 +23,32 @@ use crate::{
     store::{Store, effects::Effect, overdue::OpenOrders},
     text::counted,
 };
+use described::WouldDo;
 use trial::Trial;
 
 /// Look at the SQL of effects
 #[derive(Debug, Subcommand)]
 pub(super) enum EffectCommand {
-    /// Run an effect on orders in transactions that are rolled back, and explain its plan; exits with 2 if it fails, or closes early
+    /// Run an effect on orders in transactions that are rolled back, and explain its plan; exits with 2 if something is wrong
     Check(Check),
+    /// Print the statements of an effect, its index, and the rights of the worker's role
+    Show(Named),
+    /// Let an effect close rows that were overdue before it ran with this description
+    Accept(Accept),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The effect
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Accept {
+    /// The effect
+    name: String,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 #[derive(Debug, Args)]
@@ -48,8 +68,36 @@ pub(super) struct Check {
 
 impl EffectCommand {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
-        let Self::Check(check) = self;
-        check.run(settings).await
+        match self {
+            Self::Check(check) => check.run(settings).await,
+            Self::Show(Named { name }) => {
+                let effect = setup::named_effect(settings, &name)?;
+                print(described::show(&setup::store(settings)?, &effect).await?)
+            }
+            Self::Accept(accept) => accept.run(settings).await,
+        }
+    }
+}
+
+impl Accept {
+    async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let Self { name, confirm } = self;
+        let effect = setup::named_effect(settings, &name)?;
+        let store = setup::store(settings)?;
+        let Some((since, lines)) = described::backlog(&store, &effect).await? else {
+            return print(format_args!(
+                "effect `{name}` waits for nothing: it closes what is overdue"
+            ));
+        };
+        for line in &lines {
+            print(line)?;
+        }
+        print(format_args!(
+            "to leave them open instead, write {since} below [effects.{name}], and start the workers again"
+        ))?;
+        confirm.ask(&format!("close them with effect `{name}`?"))?;
+        store.accept(&effect).await?;
+        print(format_args!("accepted: workers close them within a minute"))
     }
 }
 
@@ -80,10 +128,17 @@ impl Check {
 
 async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Checked, Failure> {
     let plan = store.effect_plan(effect).await?;
-    let open = store.open_orders(effect).await?;
+    if let Some(index) = described::needs_index_first(store, effect).await? {
+        return Ok(Checked::without_index(effect, &plan, index));
+    }
+    let open = store.open_orders(effect, MOST_COUNTED).await?;
     let trial = Trial::of(store, effect, orders).await?;
-    Ok(Checked::new(effect, &plan, trial, open))
+    let would_do = WouldDo::of(store, effect, &trial.open, open.as_ref()).await?;
+    Ok(Checked::new(effect, &plan, trial, open, would_do))
 }
+
+/// Open orders that a check counts.
+const MOST_COUNTED: i64 = 100_000;
 
 /// Each effect that was looked at.
 #[derive(Debug, Default, Serialize)]
@@ -114,6 +169,9 @@ struct Checked {
     /// `table in the order of columns`.
     locks: Vec<String>,
     warnings: Vec<String>,
+    /// Of a described effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_do: Option<WouldDo>,
 }
 
 #[derive(Debug, Serialize)]
@@ -126,17 +184,37 @@ struct Open {
 impl Report {
     /// The first failure.
     fn failed(&self) -> Option<String> {
-        self.effects.iter().find_map(|Checked { effect, failure, untried, .. }| {
+        self.effects.iter().find_map(|Checked { effect, failure, untried, would_do, .. }| {
             let failed = failure.as_ref().map(|why| format!("effect `{effect}` fails: {why}"));
             let not_tried = || untried.as_ref().map(|why| format!("effect `{effect}`: {why}"));
-            failed.or_else(not_tried)
+            let findings = would_do.as_ref().map_or(0, |would| would.findings.len());
+            let found = || {
+                (findings > 0)
+                    .then(|| format!("effect `{effect}`: {}", counted(findings, "finding")))
+            };
+            failed.or_else(not_tried).or_else(found)
         })
     }
 }
 
 impl Checked {
-    fn new(effect: &Effect, plan: &EffectPlan, trial: Trial, open: Option<OpenOrders>) -> Self {
-        let Trial { orders, outcomes, failure, bad_order, guarded, untried } = trial;
+    /// Of a large table without the index that a look for overdue rows needs: nothing is tried that would read all of it.
+    fn without_index(effect: &Effect, plan: &EffectPlan, finding: String) -> Self {
+        let untried =
+            "nothing was tried, because a look for open rows would read the whole table".to_owned();
+        let trial = Trial { untried: Some(untried), ..Trial::default() };
+        let would_do = WouldDo { findings: vec![finding], ..WouldDo::default() };
+        Self::new(effect, plan, trial, None, Some(would_do))
+    }
+
+    fn new(
+        effect: &Effect,
+        plan: &EffectPlan,
+        trial: Trial,
+        open: Option<OpenOrders>,
+        would_do: Option<WouldDo>,
+    ) -> Self {
+        let Trial { orders, outcomes, failure, bad_order, guarded, untried, .. } = trial;
         let mut warnings = warnings(effect, plan);
         warnings.extend(bad_order.map(|order| format!("others can be closed, and not {order}")));
         warnings.extend(guarded.map(|order| {
@@ -162,6 +240,7 @@ impl Checked {
                 .collect(),
             locks: plan.locks.iter().map(locked).collect(),
             warnings,
+            would_do,
         }
     }
 }
@@ -178,7 +257,7 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
         plan.scans.iter().filter(|it| it.is_large()).map(scan).collect();
     let unordered = plan.locks.iter().filter(|it| it.order.is_none()).map(|it| &it.table);
     // What is built in orders its rows by joins that no plan shows; benchmarks and tests look at its locks.
-    let changed = plan.unordered.iter().filter(|_| !effect.is_built_in());
+    let changed = plan.unordered.iter().filter(|_| effect.description().is_none());
     let unordered: BTreeSet<&String> = unordered.chain(changed).collect();
     warnings.extend(unordered.into_iter().map(|table| {
         format!(
@@ -186,7 +265,9 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
              key FOR NO KEY UPDATE before they are changed"
         )
     }));
-    warnings.extend(plan.pairs.iter().map(|condition| {
+    // Of a described effect the program has written the joins.
+    let pairs = plan.pairs.iter().filter(|_| effect.description().is_none());
+    warnings.extend(pairs.map(|condition| {
         format!(
             "it compares each row with each by {condition}, which takes long for large batches: write `= ANY (ARRAY[…])`, \
              `NOT IN (SELECT …)` of what is never NULL, or LATERAL with OFFSET 0 where there is an index, as in \
@@ -236,6 +317,9 @@ impl fmt::Display for Checked {
         }
         writeln!(f, "  finds        {}", listed(&self.finds))?;
         writeln!(f, "  locks        {}", listed(&self.locks))?;
+        if let Some(would) = &self.would_do {
+            would.fmt(f)?;
+        }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  warning      {warning}"))
     }
 }

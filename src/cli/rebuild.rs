@@ -28,6 +28,9 @@ use notices::Notices;
 /// The name of the connection in the management UI.
 const LOCK_PURPOSE: &str = "overdue rebuild: holds its lock";
 
+/// Where counting open orders ends: what is counted is read.
+const MOST_COUNTED: i64 = 100_000_000;
+
 /// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
 #[derive(Debug, Args)]
 pub(super) struct Rebuild {
@@ -234,7 +237,7 @@ impl<'a> Preview<'a> {
     async fn read(store: &Store, parts: &[RebuildPart<'a>]) -> Result<Self, Failure> {
         let mut read = Vec::new();
         for RebuildPart { timeout, effect, .. } in parts {
-            if let Some(open) = store.open_orders(effect).await? {
+            if let Some(open) = store.open_orders(effect, MOST_COUNTED).await? {
                 read.push((timeout.name.as_str(), open));
             }
         }

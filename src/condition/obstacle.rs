@@ -60,6 +60,12 @@ impl Obstacle {
         Self { reason, next: check(effect), kind: Kind::Effect }
     }
 
+    /// A person has to accept the terms of the effect first.
+    pub fn unaccepted(effect: &str, reason: &str) -> Self {
+        let next = format!("overdue effect accept {}", quote(effect));
+        Self { reason: format!("orders cannot be closed: {reason}"), next, kind: Kind::Effect }
+    }
+
     /// This user may not close orders.
     pub fn right(user: &str, reason: &str) -> Self {
         let reason = format!("user {user} cannot close orders: {reason}");

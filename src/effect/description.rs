@@ -294,6 +294,28 @@ impl EffectKeys {
 }
 
 impl Description {
+    /// The keys that decide which rows are overdue, a line each: `open = status = 'pending'`.
+    pub fn terms(&self) -> String {
+        let Self { table, key, open, unless, deadline, zone, since, .. } = self;
+        let key = key.join(", ");
+        let lines = [
+            ("table", Some(table.sql.as_str())),
+            ("key", Some(key.as_str())),
+            ("open", Some(open.as_str())),
+            ("unless", unless.as_deref()),
+            ("deadline", Some(deadline.as_str())),
+            ("zone", zone.as_deref()),
+        ];
+        let since = match since {
+            Since::Unsaid => None,
+            Since::All => Some("all".to_owned()),
+            Since::At(at) => Some(at.to_string()),
+        };
+        let lines = lines.into_iter().chain([("since", since.as_deref())]);
+        let lines = lines.filter_map(|(key, value)| Some(format!("{key} = {}", value?.trim())));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// What `closures.outcome` says of a closed row: the last word of the event, or the name of the effect.
     pub fn outcome(&self) -> &str {
         self.event.as_deref().map_or(&self.name, last_word)

@@ -154,7 +154,9 @@ impl Store {
             return Ok(Some(Obstacle::lock(None, &lock)));
         }
         let reason = error_chain(&error);
-        Ok(Some(if error.is_permission() {
+        Ok(Some(if matches!(error, StoreError::Unaccepted { .. }) {
+            Obstacle::unaccepted(&effect.name, &reason)
+        } else if error.is_permission() {
             Obstacle::right(self.config.get_user().unwrap_or_default(), &reason)
         } else {
             Obstacle::of_all(&effect.name, &reason)
@@ -162,6 +164,7 @@ impl Store {
     }
 
     async fn of_some(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
+        self.refuse_backlog(effect).await?;
         self.rehearse_without_orders(effect).await?;
         let ids = self.old_and_new(effect).await?;
         let standings = self.rehearse(effect, &ids).await?;

@@ -1,6 +1,9 @@
 //! The statements of an effect: as they were written, or from its description and what the catalog says of its tables.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use tokio_postgres::types::Json;
@@ -50,6 +53,14 @@ pub struct Described {
     /// Where that stands, for messages.
     pub place: String,
     statements: Mutex<Option<Arc<Statements>>>,
+    is_admitted: AtomicBool,
+}
+
+impl Described {
+    /// From now on it closes what is overdue.
+    pub(super) fn admitted(&self) {
+        self.is_admitted.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Effect {
@@ -76,7 +87,12 @@ impl Effect {
 
     fn of(description: Description, place: String) -> Self {
         let name = description.name.clone();
-        let described = Described { description, place, statements: Mutex::default() };
+        let described = Described {
+            description,
+            place,
+            statements: Mutex::default(),
+            is_admitted: AtomicBool::new(false),
+        };
         Self { name, source: Source::Described(Arc::new(described)) }
     }
 
@@ -121,6 +137,18 @@ impl Effect {
         match &self.source {
             Source::Written(Written { file, overdue_file, .. }) => [file, overdue_file],
             Source::Described(described) => [&described.place, &described.place],
+        }
+    }
+
+    /// The description, while it is not known whether its terms are accepted; the program's own are.
+    pub(super) fn to_admit(&self) -> Option<&Described> {
+        match &self.source {
+            Source::Described(it)
+                if !it.is_admitted.load(Ordering::Relaxed) && !self.is_built_in() =>
+            {
+                Some(it)
+            }
+            _ => None,
         }
     }
 
@@ -258,7 +286,7 @@ impl Store {
 }
 
 /// That a description does not fit the tables.
-fn unfit(effect: &Effect, mistake: &Mistake) -> StoreError {
+pub(super) fn unfit(effect: &Effect, mistake: &Mistake) -> StoreError {
     let [place, _] = effect.places();
     let found = if mistake.key.is_empty() {
         mistake.what.clone()

@@ -165,6 +165,12 @@ pub enum StoreError {
     /// The SQL of an effect has other parameters or columns than it should.
     #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, file: String, reason: String },
+    /// An effect with new terms would close many rows at once.
+    #[error(
+        "effect `{effect}` ({place}) closes nothing yet: more than ten rows are overdue, and {change}. `overdue effect accept {effect}` \
+         shows them and lets it close them; with `since` in the description it leaves earlier deadlines alone"
+    )]
+    Unaccepted { effect: String, place: String, change: String },
     /// The tables are not those that a built-in effect is for.
     #[error(
         "effect `{effect}` is built in, for the reference tables, whose order ids are text, and these are others ({found}): \
@@ -182,6 +188,7 @@ impl StoreError {
             | Self::SearchPath(_)
             | Self::Effect { .. }
             | Self::BuiltIn { .. }
+            | Self::Unaccepted { .. }
             | Self::Encoding { .. }
             | Self::Tls { .. } => FailureKind::Configuration,
             Self::Connect { source, .. }
@@ -264,7 +271,7 @@ impl StoreError {
 
     /// Whether the SQL of an effect is not as agreed.
     pub(crate) const fn is_misfit(&self) -> bool {
-        matches!(self, Self::Effect { .. } | Self::BuiltIn { .. })
+        matches!(self, Self::Effect { .. } | Self::BuiltIn { .. } | Self::Unaccepted { .. })
     }
 
     /// What is part of the program nobody can write in another way.

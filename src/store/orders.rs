@@ -79,6 +79,7 @@ impl Store {
         waiting: Waiting,
         unpaused: Option<(Rule<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
+        self.admit(effect).await?;
         let statements = self.statements(effect).await?;
         let contended = statements.close_contended.as_ref();
         let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);

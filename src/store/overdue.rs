@@ -24,8 +24,6 @@ use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
 /// The grace that gives these, too.
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
-/// Where counting open orders ends: what is counted is read.
-const MOST_COUNTED: i64 = 100_000_000;
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
 const LEFT_TO_OTHERS: usize = 2;
 
@@ -45,6 +43,11 @@ impl OverdueKey {
     /// Before all orders that are due then.
     pub(crate) const fn at(due_at: DatabaseTime) -> Self {
         Self { due_at, order_id: String::new() }
+    }
+
+    /// The deadline of an order with this key.
+    pub(crate) fn due_at(&self) -> Option<DatabaseTime> {
+        (*self != Self::first()).then_some(self.due_at)
     }
 
     /// How long an order with this key has been overdue at `now`.
@@ -212,12 +215,13 @@ impl Store {
     pub(crate) async fn open_orders(
         &self,
         effect: &Effect,
+        most: i64,
     ) -> Result<Option<OpenOrders>, StoreError> {
         const SQL: &str = include_str!("../../sql/open_orders.sql");
         let bytes = i64::try_from(MAX_ORDER_ID_BYTES).unwrap_or(i64::MAX);
         let first = &DatabaseTime::FIRST;
         let parameters: [&(dyn ToSql + Sync); 6] =
-            [&MOST_COUNTED, &COUNTED_AHEAD_MS, first, &"", &AHEAD_MS, &bytes];
+            [&most, &COUNTED_AHEAD_MS, first, &"", &AHEAD_MS, &bytes];
         let rows = self.around_overdue("open_orders", SQL, effect, &parameters, COUNTING).await?;
         Ok(rows.iter().flatten().next().map(|row| OpenOrders {
             orders: count(row, "orders"),

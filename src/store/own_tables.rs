@@ -15,7 +15,7 @@ const VERSIONED: &str = include_str!("../../sql/tables_version.sql");
 const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
 /// Of [`OURS`], [`SCHEDULE`] and [`PAUSES`]: each change of a column or a function is one more (docs/stability.md).
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// How the creation of a table begins in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
 /// How later versions begin to add columns to one, and the line of each.

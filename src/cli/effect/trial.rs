@@ -19,6 +19,8 @@ const TRIED: i64 = 20;
 pub(super) struct Trial {
     /// Orders.
     pub(super) orders: usize,
+    /// Those of them that are open, where nobody named any.
+    pub(super) open: Vec<OrderId>,
     /// What would have become of them: the word, and how many.
     pub(super) outcomes: BTreeMap<String, usize>,
     /// What the effect does wrong, for the first order that shows it.
@@ -68,9 +70,10 @@ impl Trial {
         let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };
         let guarded = ids.iter().zip(&outcomes).find(|(_, outcome)| outcome.is_guarded());
         let has_tried = outcomes.iter().any(waits) || early.is_some();
-        let untried = !has_tried && named.is_empty() && !effect.is_built_in();
+        let untried = !has_tried && named.is_empty() && effect.description().is_none();
         Ok(Self {
             orders: ids.len(),
+            open: ids.clone(),
             failure: failure.map(text).or(early),
             bad_order: bad_order.map(text),
             guarded: guarded.map(|(id, _)| id.clone()),

@@ -81,6 +81,12 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
     for effect in effects.values() {
         if let Err(error) = store.check_effect(effect).await {
             wrong.push((&effect.name, error));
+        } else if let Err(error) = store.admit(effect).await {
+            if error.kind() != FailureKind::Configuration {
+                return Err(error.into());
+            }
+            // It begins when a person accepts its terms, without a restart.
+            telemetry::effect_unusable(&effect.name, &error_chain(&error));
         }
     }
     let refused = wrong.len() == effects.len();

@@ -1,0 +1,263 @@
+//! What a described effect would do to open rows, and what is wrong with that.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::{
+    effect::{
+        Description, Facts,
+        description::{Change, Since},
+        statements,
+    },
+    order::OrderId,
+    store::{Store, StoreError, clock::DatabaseTime, effects::Effect, overdue::OpenOrders},
+    text::{counted, sql::identifier},
+};
+
+/// Columns that programs compare before they write: names of optimistic locks.
+const VERSIONS: [&str; 4] = ["lock_version", "version", "row_version", "lock_no"];
+/// Rows of a table that are not read from end to end.
+const LARGE: f32 = 1_000_000.0;
+/// Open rows that a look for overdue ones may read.
+const MOST_READ: i64 = 10_000;
+
+/// What a described effect would do.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct WouldDo {
+    /// Open rows that it was tried on, due or not.
+    pub(super) rows: usize,
+    /// Examples by table: `shop.purchase 4711: state 10 → 90`.
+    pub(super) examples: Vec<String>,
+    /// Each change with its sum.
+    pub(super) sums: Vec<String>,
+    /// What triggers did to other tables.
+    pub(super) triggers: Vec<String>,
+    /// What is wrong, and what to write.
+    pub(super) findings: Vec<String>,
+}
+
+impl WouldDo {
+    /// Tries the effect on rows that are open, due or not.
+    pub(super) async fn of(
+        store: &Store,
+        effect: &Effect,
+        ids: &[OrderId],
+        open: Option<&OpenOrders>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(description) = effect.description() else { return Ok(None) };
+        let facts = store.table_facts(effect, description).await?;
+        let changes = store.changes(effect, description, &facts, ids).await?;
+        let tables = || std::iter::once(&changes.own).chain(&changes.released);
+        let examples = tables().flat_map(|images| {
+            images.examples().into_iter().map(|it| format!("{} {it}", images.table))
+        });
+        let triggers = changes.others.iter().map(|other| {
+            let what = ["inserted", "updated", "deleted"].into_iter().zip(other.rows);
+            let what = what
+                .filter(|(_, rows)| *rows > 0)
+                .map(|(verb, rows)| format!("{} {verb}", counted(rows, "row")));
+            format!("{}: {}", other.table, what.collect::<Vec<_>>().join(", "))
+        });
+        let mut would = Self {
+            rows: ids.len(),
+            examples: examples.collect(),
+            sums: tables().flat_map(|images| images.sums()).collect(),
+            triggers: triggers.collect(),
+            findings: Vec::new(),
+        };
+        for table in &changes.hidden {
+            would.finding(format!(
+                "row level security hides rows of {table} from this login: a hidden row stays open, and its message finds nothing. \
+                 Give the role of the worker BYPASSRLS, or a policy for all rows"
+            ));
+        }
+        if changes.own.count() > 0 {
+            for images in changes.released.iter().filter(|images| images.count() == 0) {
+                would.finding(format!(
+                    "nothing is given back to {}: its `where` finds no row for {} of {}. Compare the columns that it joins",
+                    images.table,
+                    counted(changes.own.count(), "open row"),
+                    changes.own.table
+                ));
+            }
+        }
+        for images in &changes.released {
+            for wrong in images.wrong_counters() {
+                would.finding(format!(
+                    "{wrong}: look at the sign of the amount in `add`; a counter of what is reserved goes down, one of what is free goes up"
+                ));
+            }
+        }
+        would.findings.extend(raised(description, &facts));
+        if ids.is_empty() {
+            let there = store.values_there_are(description, &facts).await?;
+            let there = if there.is_empty() {
+                String::new()
+            } else {
+                format!(": there are {}", there.join("; "))
+            };
+            would.finding(format!("no row is open by `{}`{there}", description.open));
+        }
+        if let Some(late) = open.and_then(|open| every_row_is_late(description, open)) {
+            would.finding(late.replace("NOW", &late_by(open, store.now().await?)));
+        }
+        would.look(store, effect, description, &facts).await?;
+        Ok(Some(would))
+    }
+
+    fn finding(&mut self, what: String) {
+        self.findings.push(what);
+    }
+
+    /// The index of the look for overdue rows.
+    async fn look(
+        &mut self,
+        store: &Store,
+        effect: &Effect,
+        description: &Description,
+        facts: &Facts,
+    ) -> Result<(), StoreError> {
+        let scanned = store.look_scans(effect).await?;
+        let invalid = store.invalid_indexes(&facts.table.name).await?;
+        for index in invalid {
+            self.finding(format!(
+                "the index {index} is invalid, so no look uses it: DROP INDEX CONCURRENTLY {index}, and create it again"
+            ));
+        }
+        if scanned {
+            self.finding(without_index(description, facts));
+        }
+        if let Some(not_before) = &description.not_before {
+            let read = store.open_before(description, facts, not_before, MOST_READ + 1).await?;
+            if read > MOST_READ {
+                self.finding(format!(
+                    "a look for overdue rows reads more than {MOST_READ} rows that are open and not yet due, because `not_before` is long before \
+                     their deadline: choose an expression that is closer to it"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WouldDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = counted(self.rows, "open row");
+        writeln!(f, "  would do     to {rows}, due or not, rolled back: {}", listed(&self.sums))?;
+        self.examples.iter().try_for_each(|it| writeln!(f, "               {it}"))?;
+        self.triggers.iter().try_for_each(|it| writeln!(f, "  triggers     {it}"))?;
+        self.findings.iter().try_for_each(|it| writeln!(f, "  finding      {it}"))
+    }
+}
+
+fn listed(items: &[String]) -> String {
+    if items.is_empty() { "nothing".to_owned() } else { items.join("; ") }
+}
+
+/// The index of a large table without which nothing can be tried.
+pub(super) async fn needs_index_first(
+    store: &Store,
+    effect: &Effect,
+) -> Result<Option<String>, StoreError> {
+    let Some(description) = effect.description() else { return Ok(None) };
+    if !store.look_scans(effect).await? {
+        return Ok(None);
+    }
+    let facts = store.table_facts(effect, description).await?;
+    let is_large = store.rows_by_statistics(&facts.table.name).await? > LARGE;
+    Ok(is_large.then(|| without_index(description, &facts)))
+}
+
+fn without_index(description: &Description, facts: &Facts) -> String {
+    let index = statements::index(description, facts).unwrap_or_default();
+    format!("a look for overdue rows reads all of {}: {}", facts.table.name, index.join(" "))
+}
+
+/// Version columns that the effect does not raise.
+fn raised(description: &Description, facts: &Facts) -> Vec<String> {
+    let Change::Set(set) = &description.change else { return Vec::new() };
+    let is_version = |name: &str, kind: &str| {
+        VERSIONS.contains(&name) && ["integer", "bigint", "smallint"].contains(&kind)
+    };
+    let columns = facts.table.columns.iter().filter(|it| is_version(&it.name, &it.kind));
+    let missing = columns.filter(|it| !set.iter().any(|(column, _)| *column == it.name));
+    missing
+        .map(|column| {
+            let name = identifier(&column.name);
+            format!(
+                "{name} is not raised: a program that read the row before can write over the closed one (optimistic lock). Add \
+                 {name} = \"{name} + 1\" to `set`"
+            )
+        })
+        .collect()
+}
+
+/// A deadline that is over in every open row is the time of creation, as a rule.
+fn every_row_is_late(description: &Description, open: &OpenOrders) -> Option<String> {
+    let is_column = !description.deadline.contains(['+', '(', ' ']);
+    let is_late = open.orders > 0 && open.overdue == open.orders && is_column;
+    let column = &description.deadline;
+    is_late.then(|| {
+        format!(
+            "every open row is overdue, the newest by NOW: if {column} is when a row was made, write deadline = \"{column} + interval '30 minutes'\""
+        )
+    })
+}
+
+fn late_by(open: Option<&OpenOrders>, now: DatabaseTime) -> String {
+    let last = open.and_then(|open| open.due).map(|(_, last)| last.until(now));
+    last.map_or_else(String::new, |late| format!("{} s", late.as_secs()))
+}
+
+/// Statements of a described effect, as a DBA reads them.
+pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, StoreError> {
+    let statements = store.statements(effect).await?;
+    let parts = [&statements.lock, &Some(statements.close.clone()), &statements.overdue];
+    let parts = parts.into_iter().flatten().map(|part| part.trim_end().trim_end_matches(';'));
+    let mut text = parts.fold(String::new(), |text, part| text + part + ";\n\n");
+    let Some(description) = effect.description() else { return Ok(text.trim_end().to_owned()) };
+    let facts = store.table_facts(effect, description).await?;
+    text += "-- Where a lock is not free within 50 ms, the worker runs the second statement with SKIP LOCKED behind each FOR … OF.\n\n";
+    text += "-- the index that the look for overdue rows needs\n";
+    for line in statements::index(description, &facts).unwrap_or_default() {
+        text += &format!("{line}\n");
+    }
+    text += "\n-- what the role of the worker needs; also USAGE on the schemas, and what `unless`, `from` and triggers read\n";
+    for (privileges, table) in statements::rights(description, &facts) {
+        text += &format!("GRANT {privileges} ON {table} TO overdue_worker;\n");
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+/// What a person is asked to accept: a line of the description that leaves it alone, and what it is.
+pub(super) async fn backlog(
+    store: &Store,
+    effect: &Effect,
+) -> Result<Option<(String, Vec<String>)>, StoreError> {
+    let Some(description) = effect.description() else { return Ok(None) };
+    let Some(backlog) = store.whole_backlog(effect).await? else { return Ok(None) };
+    let oldest = backlog
+        .oldest
+        .map_or_else(String::new, |oldest| format!(", the oldest since {}", oldest.to_second()));
+    let more = if backlog.is_more() { " or more" } else { "" };
+    let rows = format!("{}{more} overdue{oldest}", counted(backlog.rows, "row"));
+    let page = store.oldest_overdue(effect, 500).await?;
+    let facts = store.table_facts(effect, description).await?;
+    let changes = store.changes(effect, description, &facts, &page).await?;
+    let mut lines = vec![rows];
+    let of = if page.len() < backlog.rows {
+        format!("the first {} of them: ", page.len())
+    } else {
+        String::new()
+    };
+    let sums =
+        std::iter::once(&changes.own).chain(&changes.released).flat_map(|images| images.sums());
+    lines.push(format!("{of}{}", sums.collect::<Vec<_>>().join("; ")));
+    let now = store.now().await?.to_second();
+    let since = match description.since {
+        Since::All => "since = \"all\"".to_owned(),
+        _ => format!("since = \"{now}\""),
+    };
+    Ok(Some((since, lines)))
+}

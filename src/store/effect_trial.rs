@@ -1,0 +1,222 @@
+//! What a described effect does to real rows, in a transaction that is rolled back.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+use tokio_postgres::types::Json;
+
+use super::{
+    Store, StoreError,
+    effects::{Effect, unfit},
+    orders::ClosingPath,
+    overdue::OverdueKey,
+    pool::count,
+};
+use crate::{
+    doctor::facts::Sweep,
+    effect::{
+        Description, Facts, Trial,
+        changes::{OtherChange, TableImages},
+    },
+    order::OrderId,
+    text::sql::{identifier, literal},
+    wire::Traces,
+};
+
+/// Of a trial: what it locks is not to be waited for, and not to keep others waiting.
+const LIMITS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'";
+/// Rows whose values are looked at to say which there are.
+const SAMPLED: i64 = 10_000;
+
+/// What a described effect has done to rows before it was rolled back.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// The table of the effect.
+    pub(crate) own: TableImages,
+    /// The table of each release.
+    pub(crate) released: Vec<TableImages>,
+    /// Other tables, which triggers have changed.
+    pub(crate) others: Vec<OtherChange>,
+    /// Tables whose rows this login may not see all.
+    pub(crate) hidden: Vec<String>,
+}
+
+impl Store {
+    /// Closes rows whatever their deadline is, says what is other than before, and rolls it back.
+    pub(crate) async fn changes(
+        &self,
+        effect: &Effect,
+        description: &Description,
+        facts: &Facts,
+        ids: &[OrderId],
+    ) -> Result<Changes, StoreError> {
+        const OTHERS: &str = include_str!("../../sql/effect_others.sql");
+        let trial = Trial::of(description, facts).map_err(|mistake| unfit(effect, &mistake))?;
+        let keys: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        let mut client = self.client().await?;
+        let named = |error| self.named("effect_trial", Err(error));
+        // It is rolled back when it is dropped.
+        let transaction = match client.transaction().await {
+            Ok(transaction) => transaction,
+            Err(error) => return named(error),
+        };
+        let asking = async {
+            transaction.batch_execute(LIMITS).await?;
+            transaction.query(&trial.lock, &[&keys]).await?;
+            let before = transaction.query(&trial.rows, &[&keys]).await?;
+            let mut own = TableImages { table: facts.table.name.clone(), ..TableImages::default() };
+            for row in &before {
+                let Json(image) = row.get(1);
+                own.rows.insert(row.get(0), (image, None));
+            }
+            let mut released = Vec::new();
+            for target in &trial.targets {
+                let rows = transaction.query(&target.before, &[&keys]).await?;
+                let mut images = TableImages {
+                    table: target.table.clone(),
+                    columns: target.columns.clone(),
+                    rows: BTreeMap::new(),
+                };
+                for row in &rows {
+                    let (Json(key), Json(image)): (Json<Value>, Json<Value>) =
+                        (row.get(0), row.get(1));
+                    images.rows.insert(key.to_string(), (image, None));
+                }
+                released.push(images);
+            }
+            let statement = transaction.prepare(&trial.close).await?;
+            let traces: Option<Json<&Traces>> = None;
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                [&keys, &ClosingPath::Message.as_str(), &traces];
+            transaction.query(&statement, super::contract::taken(&statement, &parameters)).await?;
+            for row in &transaction.query(&trial.rows, &[&keys]).await? {
+                let Json(image) = row.get(1);
+                if let Some(images) = own.rows.get_mut(row.get::<_, &str>(0)) {
+                    images.1 = Some(image);
+                }
+            }
+            for (target, images) in trial.targets.iter().zip(&mut released) {
+                let keys: Vec<Value> =
+                    images.rows.keys().filter_map(|it| serde_json::from_str(it).ok()).collect();
+                for row in &transaction.query(&target.after, &[&Json(keys)]).await? {
+                    let (Json(key), Json(image)): (Json<Value>, Json<Value>) =
+                        (row.get(0), row.get(1));
+                    if let Some(images) = images.rows.get_mut(&key.to_string()) {
+                        images.1 = Some(image);
+                    }
+                }
+            }
+            let tables: Vec<&str> = [&facts.table]
+                .into_iter()
+                .chain(&facts.releases)
+                .map(|it| it.name.as_str())
+                .collect();
+            let known: Vec<String> = tables
+                .iter()
+                .map(|it| (*it).to_owned())
+                .chain(facts.table.partitions.iter().cloned())
+                .chain(["closures", "outbox"].map(|it| format!("{}.{it}", facts.own_schema)))
+                .collect();
+            let others = transaction.query(OTHERS, &[&known]).await?;
+            let others = others.iter().map(|row| OtherChange {
+                table: row.get(0),
+                rows: [row.get(1), row.get(2), row.get(3)],
+            });
+            let hidden = transaction
+                .query(
+                    "SELECT name FROM unnest($1::text[]) AS name WHERE row_security_active(name)",
+                    &[&tables],
+                )
+                .await?;
+            let hidden = hidden.iter().map(|row| row.get(0)).collect();
+            Ok(Changes { own, released, others: others.collect(), hidden })
+        };
+        match asking.await {
+            Ok(changes) => Ok(changes),
+            Err(error) => named(error),
+        }
+    }
+
+    /// Whether a look for overdue rows reads a table from end to end.
+    pub(crate) async fn look_scans(&self, effect: &Effect) -> Result<bool, StoreError> {
+        Ok(matches!(self.sweep_plan(effect).await?, Sweep::Planned { scans } if !scans.is_empty()))
+    }
+
+    /// Rows of a table with its partitions, by the latest statistics.
+    pub(crate) async fn rows_by_statistics(&self, table: &str) -> Result<f32, StoreError> {
+        const SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::real FROM pg_class c WHERE c.oid = to_regclass($1) \
+                           OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))";
+        Ok(self.one("rows_by_statistics", SQL, &[&table]).await?.get(0))
+    }
+
+    /// Indexes of a table that were not built to their end.
+    pub(crate) async fn invalid_indexes(&self, table: &str) -> Result<Vec<String>, StoreError> {
+        const SQL: &str = "SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = to_regclass($1) AND NOT indisvalid ORDER BY 1";
+        Ok(self
+            .rows("invalid_indexes", SQL, &[&table])
+            .await?
+            .iter()
+            .map(|row| row.get(0))
+            .collect())
+    }
+
+    /// Open rows that a look reads, counted up to `most`.
+    pub(crate) async fn open_before(
+        &self,
+        description: &Description,
+        facts: &Facts,
+        not_before: &str,
+        most: i64,
+    ) -> Result<i64, StoreError> {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT FROM {} AS row WHERE ({}) AND ({not_before}) <= now() LIMIT {most}) AS open",
+            facts.table.name, description.open
+        );
+        Ok(self.one("open_before", &sql, &[]).await?.get(0))
+    }
+
+    /// The rows that have been overdue the longest.
+    pub(crate) async fn oldest_overdue(
+        &self,
+        effect: &Effect,
+        most: i64,
+    ) -> Result<Vec<OrderId>, StoreError> {
+        let page = self.overdue_page(effect, &OverdueKey::first(), most, Duration::ZERO).await?;
+        Ok(page.map(|page| page.ids).unwrap_or_default())
+    }
+
+    /// The commonest values of the columns that the condition `open` names, in the first 10,000 rows: `state: 10 (4), 90 (12)`.
+    pub(crate) async fn values_there_are(
+        &self,
+        description: &Description,
+        facts: &Facts,
+    ) -> Result<Vec<String>, StoreError> {
+        let is_named = |name: &str| {
+            description
+                .open
+                .split(|it: char| !it.is_alphanumeric() && it != '_')
+                .any(|word| word == name)
+        };
+        let mut lines = Vec::new();
+        for column in facts.table.columns.iter().filter(|it| is_named(&it.name)) {
+            let sql = format!(
+                "SELECT value, count(*) AS rows FROM (SELECT {}::text AS value FROM {} LIMIT {SAMPLED}) AS sample \
+                 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 8",
+                identifier(&column.name),
+                facts.table.name
+            );
+            let rows = self.rows("effect_values", &sql, &[]).await?;
+            let values = rows.iter().map(|row| {
+                let value: Option<&str> = row.get(0);
+                format!(
+                    "{} ({})",
+                    value.map_or_else(|| "NULL".to_owned(), literal),
+                    count(row, "rows")
+                )
+            });
+            let values: Vec<String> = values.collect();
+            lines.push(format!("{}: {}", column.name, values.join(", ")));
+        }
+        Ok(lines)
+    }
+}
