@@ -126,6 +126,18 @@ pub struct Remark {
     pub choices: Vec<String>,
     /// Whether only the team can say.
     pub is_needed: bool,
+    /// The value of the key for the first choice, if that is not the choice itself.
+    pub line: Option<String>,
+}
+
+impl Remark {
+    fn guess(ask: Ask, what: String, choices: Vec<String>) -> Self {
+        Self { ask, what, choices, is_needed: false, line: None }
+    }
+
+    fn question(ask: Ask, what: String, choices: Vec<String>) -> Self {
+        Self { is_needed: true, ..Self::guess(ask, what, choices) }
+    }
 }
 
 /// What is asked for.
@@ -165,13 +177,19 @@ impl Ask {
     }
 }
 
-/// A value as one word of a shell; it mostly has single quotes of SQL in it.
+/// A value as one word of a shell; it mostly has quotes of SQL in it.
 fn shell(value: &str) -> String {
-    if value.contains('\'') && !value.contains(['"', '$', '`', '\\', '!']) {
-        format!("\"{value}\"")
-    } else {
-        crate::text::quote(value)
+    if !value.contains('\'') || value.contains('!') {
+        return crate::text::quote(value);
     }
+    let escaped = value.chars().fold(String::new(), |mut text, it| {
+        if matches!(it, '"' | '\\' | '$' | '`') {
+            text.push('\\');
+        }
+        text.push(it);
+        text
+    });
+    format!("\"{escaped}\"")
 }
 
 impl Answers {
@@ -324,9 +342,7 @@ impl Proposer<'_> {
     }
 
     fn key(&self) -> Point {
-        let remark = |what: String| {
-            Some(Remark { ask: Ask::Key, what, choices: Vec::new(), is_needed: true })
-        };
+        let remark = |what: String| Some(Remark::question(Ask::Key, what, Vec::new()));
         match (&self.answers.key, self.table.row_key()) {
             (Some(key), _) => text("key", key),
             (None, Some(columns)) => text("key", columns.join(", ")),

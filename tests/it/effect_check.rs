@@ -10,7 +10,7 @@ use crate::{
 
 /// The check, with another text in the effect's SQL.
 fn check(world: &World, (from, to): (&str, &str), options: &[&str]) -> Run {
-    let sql = read("examples/own-tables/expire.sql");
+    let sql = read("tests/written/expire.sql");
     assert!(sql.contains(from), "{from}");
     fs::write(world.dir.path().join("expire.sql"), sql.replace(from, to)).unwrap();
     world.overdue(&[&["effect", "check", "expire"], options].concat())

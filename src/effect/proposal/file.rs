@@ -116,10 +116,8 @@ fn point_lines(text: &mut String, point: &Point) {
         line(text, &remark_line(remark));
     }
     let Some(value) = value else {
-        let shown = remark
-            .as_ref()
-            .and_then(|it| it.choices.first())
-            .filter(|_| ["open", "deadline", "zone"].contains(name));
+        let shown = remark.as_ref().and_then(|it| it.line.as_ref().or(it.choices.first()));
+        let shown = shown.filter(|_| ["open", "deadline", "zone"].contains(name));
         if let Some(shown) = shown {
             line(text, &format!("# {name} = {}", quoted(shown)));
         }
@@ -141,7 +139,7 @@ fn point_lines(text: &mut String, point: &Point) {
 }
 
 fn remark_line(remark: &Remark) -> String {
-    let Remark { ask, what, choices, is_needed } = remark;
+    let Remark { ask, what, choices, is_needed, .. } = remark;
     let what = one_line(what);
     if *is_needed {
         let options: Vec<String> = choices.iter().map(|it| ask.option(it)).collect();

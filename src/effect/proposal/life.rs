@@ -109,7 +109,7 @@ impl Proposer<'_> {
             if families.contains(&words::FOR_PAYMENT) {
                 families = vec![words::FOR_PAYMENT];
             }
-            seen.push(counts(&column.name, &states, sample.rows.len()));
+            seen.push(counts(&column.name, &states));
             let of_family = |family: &str| -> Vec<&str> {
                 waiting.iter().filter(|(_, of)| *of == family).map(|(state, _)| *state).collect()
             };
@@ -126,18 +126,9 @@ impl Proposer<'_> {
             }
             let all: Vec<&str> = waiting.iter().map(|(state, _)| *state).collect();
             conditions.push((condition(column, &open), condition(column, &all)));
-            let all: Vec<&str> = states.iter().map(|(state, _)| state.as_str()).collect();
-            match (words::closed(&all), self.given(&column.name)) {
-                (_, true) => {}
-                (Some(closed), false) => {
-                    life.set.push((column.name.clone(), column.literal(closed)))
-                }
-                // Another column may say it.
-                (None, false) if columns.len() > 1 && !life.set.is_empty() => {}
-                (None, false) => life.set_remark = Some(self.state_question(column, &states)),
-            }
+            self.close(&mut life, column, &states);
         }
-        let seen = seen.join("; ");
+        let seen = format!("of {} rows looked at {}", grouped(sample.rows.len()), seen.join("; "));
         let join = |parts: Vec<String>| parts.join(" AND ");
         let narrow = join(conditions.iter().map(|(narrow, _)| narrow.clone()).collect());
         let wide = join(conditions.iter().map(|(_, wide)| wide.clone()).collect());
@@ -151,40 +142,57 @@ impl Proposer<'_> {
             let choice =
                 main.default_value().or_else(|| states.first().map(|(state, _)| state.clone()));
             life.is_open = vec![false; sample.rows.len()];
-            life.remark = Some(Remark {
-                ask: Ask::Open,
-                what: format!("no word says which states wait for something: {seen}"),
-                choices: choice.iter().map(|it| condition(main, &[it.as_str()])).collect(),
-                is_needed: true,
-            });
-            let all: Vec<&str> = states.iter().map(|(state, _)| state.as_str()).collect();
-            match words::closed(&all) {
-                _ if self.given(&main.name) => {}
-                Some(closed) => life.set.push((main.name.clone(), main.literal(closed))),
-                None => life.set_remark = Some(self.state_question(main, &states)),
-            }
+            let what = format!("no word says which rows are open: {seen}");
+            let choices = choice.iter().map(|it| condition(main, &[it.as_str()])).collect();
+            life.remark = Some(Remark::question(Ask::Open, what, choices));
+            self.close(&mut life, main, &states);
         } else if choices.is_empty() {
             life.open = Some(narrow.clone());
             let mut choices = vec![narrow];
             choices.extend(Some(wide).filter(|it| *it != choices[0]));
-            life.remark = Some(Remark { ask: Ask::Open, what: seen, choices, is_needed: false });
+            life.remark = Some(Remark::guess(Ask::Open, seen, choices));
         } else {
             choices.push(narrow);
             let what = format!("several states wait, and not all may have a deadline: {seen}");
-            life.remark = Some(Remark { ask: Ask::Open, what, choices, is_needed: true });
+            life.remark = Some(Remark::question(Ask::Open, what, choices));
         }
         life
     }
 
-    fn state_question(&self, column: &Column, states: &[(String, usize)]) -> Remark {
-        let known = states.iter().map(|(state, _)| column.literal(state));
-        let known = known.collect::<Vec<_>>().join(", ");
+    /// The state of a closed row, if a word says it.
+    fn close(&self, life: &mut Life, column: &Column, states: &[(String, usize)]) {
+        if self.given(&column.name) {
+            return;
+        }
+        let all: Vec<&str> = states.iter().map(|(state, _)| state.as_str()).collect();
+        let ask = Ask::State(column.name.clone());
+        let Some(closed) = words::closed(&all) else {
+            // Another column may say it.
+            if life.set.is_empty() && life.set_remark.is_none() {
+                let known: Vec<String> = all.iter().map(|it| column.literal(it)).collect();
+                let what = format!(
+                    "no word says which {} a row has that was not done in time: there are {}",
+                    column.name,
+                    known.join(", ")
+                );
+                let choices = if column.is_number() {
+                    Vec::new()
+                } else {
+                    vec![column.literal(&words::expired(&all))]
+                };
+                life.set_remark = Some(Remark::question(ask, what, choices));
+            }
+            return;
+        };
+        life.set.push((column.name.clone(), column.literal(closed)));
+        let others = all.iter().filter(|it| **it != closed && words::closed(&[**it]).is_some());
+        let choices = [closed].into_iter().chain(others.copied()).map(|it| column.literal(it));
         let what = format!(
-            "no word says which state of {} a closed row has; there are {known}",
-            column.name
+            "{} of a row that was not done in time is {}",
+            column.name,
+            column.literal(closed)
         );
-        let choices = if column.is_number() { Vec::new() } else { vec![column.literal("expired")] };
-        Remark { ask: Ask::State(column.name.clone()), what, choices, is_needed: true }
+        life.set_remark = Some(Remark::guess(ask, what, choices.collect()));
     }
 
     /// A row is open while none of these columns is set.
@@ -199,26 +207,22 @@ impl Proposer<'_> {
         let open = columns.iter().map(|it| not_ended(it)).collect::<Vec<_>>().join(" AND ");
         let what = "no column has a state, so a row is open while nothing says that it has ended"
             .to_owned();
-        life.remark =
-            Some(Remark { ask: Ask::Open, what, choices: vec![open.clone()], is_needed: false });
+        life.remark = Some(Remark::guess(Ask::Open, what, vec![open.clone()]));
         life.open = Some(open);
         match columns.iter().find(|it| words::is_ended_in_time(&it.name)) {
             Some(column) if !self.given(&column.name) => {
-                life.set.push((column.name.clone(), self.ended(column)))
+                let value = self.ended(column);
+                let what = format!("{} says that a row was not done in time", column.name);
+                let ask = Ask::State(column.name.clone());
+                life.set_remark = Some(Remark::guess(ask, what, vec![value.clone()]));
+                life.set.push((column.name.clone(), value));
             }
-            Some(_) => {}
             None if self.answers.set.is_empty() => {
-                let what =
-                    "no column says that a row was not done in time: write what is set".to_owned();
+                let what = "no column says that a row was not done in time".to_owned();
                 let name = columns.first().map_or_else(String::new, |it| it.name.clone());
-                life.set_remark = Some(Remark {
-                    ask: Ask::State(name),
-                    what,
-                    choices: Vec::new(),
-                    is_needed: true,
-                });
+                life.set_remark = Some(Remark::question(Ask::State(name), what, Vec::new()));
             }
-            None => {}
+            _ => {}
         }
         life
     }
@@ -231,12 +235,8 @@ impl Proposer<'_> {
         } else {
             "no column has a state, so a row that is overdue is deleted"
         };
-        let remark = Remark {
-            ask: Ask::Delete,
-            what: what.to_owned(),
-            choices: vec!["yes".to_owned()],
-            is_needed,
-        };
+        let choices = vec!["yes".to_owned()];
+        let remark = Remark { is_needed, ..Remark::guess(Ask::Delete, what.to_owned(), choices) };
         let says = self.answers.delete || !self.answers.set.is_empty();
         Life {
             open: Some("true".to_owned()),
@@ -296,21 +296,6 @@ impl Proposer<'_> {
         }
         let given = self.answers.set.iter().filter(|(_, value)| !value.is_empty());
         life.set.extend(given.cloned());
-        if life.set_remark.is_none()
-            && life.is_deleted.is_none()
-            && !life.set.is_empty()
-            && self.answers.set.is_empty()
-        {
-            let what = "of the state's words this one says best that nothing was done in time, and the columns beside it change with it";
-            let choices = vec![life.set[0].1.clone()];
-            let column = life.set[0].0.clone();
-            life.set_remark = Some(Remark {
-                ask: Ask::State(column),
-                what: what.to_owned(),
-                choices,
-                is_needed: false,
-            });
-        }
     }
 }
 
@@ -329,14 +314,10 @@ fn condition(column: &Column, states: &[&str]) -> String {
     }
 }
 
-/// `of 10 rows looked at status is 'open' (8), 'paid' (2), 'expired' (0)`
-fn counts(column: &str, states: &[(String, usize)], rows: usize) -> String {
+/// `status is 'open' (8), 'paid' (2), 'expired' (0)`
+fn counts(column: &str, states: &[(String, usize)]) -> String {
     let each = states.iter().map(|(state, count)| format!("'{state}' ({})", grouped(*count)));
-    format!(
-        "of {} rows looked at {column} is {}",
-        grouped(rows),
-        each.collect::<Vec<_>>().join(", ")
-    )
+    format!("{column} is {}", each.collect::<Vec<_>>().join(", "))
 }
 
 fn mentions(sql: &str, column: &str) -> bool {

@@ -68,7 +68,7 @@ impl Proposer<'_> {
         };
         let what = format!("rows of {} say nothing but that the other row waits", child.name);
         let ask = Ask::Sign(child.name.clone());
-        let remark = Remark { ask, what, choices: vec!["DELETE".to_owned()], is_needed: false };
+        let remark = Remark::guess(ask, what, vec!["DELETE".to_owned()]);
         match self.sign(&child.name) {
             Some(None) => None,
             Some(Some(_)) => Some(ReleasePoint { keys, remark: None }),
@@ -150,12 +150,8 @@ fn sign_remark(name: &str, kind: Counter, link: &Link, keys: &ReleaseKeys) -> Re
     if is_needed {
         choices = ["+=", "-="].iter().map(|sign| assignment(sign, keys)).collect();
     }
-    Remark {
-        ask: Ask::Sign(name.to_owned()),
-        what: format!("{name} {counts}{by}"),
-        choices,
-        is_needed,
-    }
+    let what = format!("{name} {counts}{by}");
+    Remark { is_needed, ..Remark::guess(Ask::Sign(name.to_owned()), what, choices) }
 }
 
 /// `+= item.pieces FROM line AS item WHERE …`, behind the name of the counter.

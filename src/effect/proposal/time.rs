@@ -66,13 +66,12 @@ impl Proposer<'_> {
             [column] => {
                 let what = meaning(&column.name, self.found.sample.deadlines(&column.name, open));
                 let choices = vec![self.expression(column)];
-                self.by_column(
-                    column,
-                    Some(Remark { ask: Ask::Deadline, what, choices, is_needed: false }),
-                )
+                self.by_column(column, Some(Remark::guess(Ask::Deadline, what, choices)))
             }
             [] => match creation() {
-                Some(column) if self.json().is_none() => self.since_creation(column, open),
+                Some(column) if self.json().is_none() || self.answers.after.is_some() => {
+                    self.since_creation(column, open)
+                }
                 created => self.unknown(created, open),
             },
             several => {
@@ -83,7 +82,7 @@ impl Proposer<'_> {
                 let what =
                     format!("several columns could be the deadline: {}", meanings.join("; "));
                 let choices = several.iter().map(|it| it.name.clone()).collect();
-                self.asks(Remark { ask: Ask::Deadline, what, choices, is_needed: true })
+                self.asks(Remark::question(Ask::Deadline, what, choices))
             }
         }
     }
@@ -95,19 +94,18 @@ impl Proposer<'_> {
     fn unknown(&self, created: Option<&Column>, open: &[bool]) -> When {
         let mut choices = Vec::new();
         let mut what = "no column has the name of a deadline".to_owned();
-        if let Some(json) = self.json() {
-            let name = identifier(&json.name);
-            what += &format!(
-                "; {} is {}, and may have it: of a number of seconds it is",
-                json.name, json.kind
-            );
-            choices.push(format!("to_timestamp(({name} ->> 'expires_at')::bigint)"));
-        }
         if let Some(created) = created {
             what = format!("{what}; {}", self.creation(created, open));
             choices.push(format!("{} + interval '30 minutes'", identifier(&created.name)));
         }
-        self.asks(Remark { ask: Ask::Deadline, what, choices, is_needed: true })
+        if let Some(json) = self.json() {
+            what += &format!("; {} is {}, and may have it", json.name, json.kind);
+            choices.push(format!(
+                "to_timestamp(({} ->> 'expires_at')::bigint)",
+                identifier(&json.name)
+            ));
+        }
+        self.asks(Remark::question(Ask::Deadline, what, choices))
     }
 
     fn asks(&self, remark: Remark) -> When {
@@ -144,8 +142,9 @@ impl Proposer<'_> {
     fn since_creation(&self, column: &Column, open: &[bool]) -> When {
         let Some(after) = self.answers.after else {
             let what = format!("{}: after which time is it overdue?", self.creation(column, open));
-            let remark =
-                Remark { ask: Ask::After, what, choices: vec!["30m".to_owned()], is_needed: true };
+            let line = format!("{} + interval '30 minutes'", identifier(&column.name));
+            let choices = vec!["30m".to_owned()];
+            let remark = Remark { line: Some(line), ..Remark::question(Ask::After, what, choices) };
             let mut when = self.by(
                 Point { key: "deadline", value: None, remark: Some(remark) },
                 &column.kind,
@@ -214,7 +213,7 @@ impl Proposer<'_> {
                 "{name} has no time zone, and rows are closed hours too early in a wrong one"
             ),
         };
-        Remark { ask: Ask::Zone, what, choices, is_needed: true }
+        Remark::question(Ask::Zone, what, choices)
     }
 
     /// How long a notice waits where its publisher does not say.

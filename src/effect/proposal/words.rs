@@ -247,6 +247,18 @@ pub(super) fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
     whole.or_else(part).copied()
 }
 
+/// A word for what was not done in time, written as other states are.
+pub(super) fn expired(states: &[&str]) -> String {
+    let is = |test: fn(char) -> bool| states.iter().all(|it| it.starts_with(test));
+    if states.iter().all(|it| *it == it.to_uppercase()) {
+        "EXPIRED".to_owned()
+    } else if is(char::is_uppercase) {
+        "Expired".to_owned()
+    } else {
+        "expired".to_owned()
+    }
+}
+
 pub(super) fn is_state(column: &str) -> bool {
     has(column, STATE)
 }
