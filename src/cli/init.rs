@@ -120,7 +120,7 @@ impl Init {
         let files = Files::look(&self.folder, self.add)?;
         let mut answers = self.answers(&store, &table).await?;
         files.refuse(&answers)?;
-        let (proposal, found) = if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        let (proposal, found) = if io::stdin().is_terminal() {
             dialogue::ask(&store, &table, own_schema, &mut answers).await?
         } else {
             look(&store, &table, own_schema, &answers).await?
@@ -177,11 +177,7 @@ impl Init {
         if number > 0 {
             print("needs an answer:")?;
             let question = |remark: &&crate::effect::proposal::Remark| {
-                let choices: Vec<String> =
-                    remark.choices.iter().map(|it| remark.ask.option(it)).collect();
-                let choices =
-                    if choices.is_empty() { vec![remark.ask.option("…")] } else { choices };
-                format!("{}\n       {}", remark.what, choices.join("\n       "))
+                format!("{}\n       {}", remark.what, remark.options().join("\n       "))
             };
             let all = questions.iter().map(question).chain(unfit);
             for (at, text) in (1..).zip(all) {

@@ -131,6 +131,14 @@ pub struct Remark {
 }
 
 impl Remark {
+    /// The options that answer it.
+    pub fn options(&self) -> Vec<String> {
+        match &self.choices[..] {
+            [] => vec![self.ask.option(self.ask.placeholder())],
+            choices => choices.iter().map(|it| self.ask.option(it)).collect(),
+        }
+    }
+
     fn guess(ask: Ask, what: String, choices: Vec<String>) -> Self {
         Self { ask, what, choices, is_needed: false, line: None }
     }
@@ -162,6 +170,15 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// What stands for an answer.
+    pub fn placeholder(&self) -> &'static str {
+        match self {
+            Self::Key => "COLUMN",
+            Self::State(_) => "NUMBER",
+            _ => "VALUE",
+        }
+    }
+
     /// The option that answers it.
     pub fn option(&self, value: &str) -> String {
         match self {
@@ -252,6 +269,15 @@ pub fn propose(found: &Found, answers: &Answers) -> Option<Proposal> {
     Proposer { found, answers, table: found.table()? }.propose().into()
 }
 
+/// The line to write, where a state is asked for.
+fn with_line(remark: Remark, set: &[(String, String)]) -> Remark {
+    let Ask::State(column) = &remark.ask else { return remark };
+    let state =
+        remark.choices.first().cloned().unwrap_or_else(|| remark.ask.placeholder().to_owned());
+    let set: Vec<_> = [(column.clone(), state)].into_iter().chain(set.iter().cloned()).collect();
+    Remark { line: Some(file::inline(set.iter().map(|(column, value)| (column, value)))), ..remark }
+}
+
 struct Proposer<'a> {
     found: &'a Found,
     answers: &'a Answers,
@@ -281,8 +307,9 @@ impl Proposer<'_> {
         } else {
             let event = answers.event.clone().or_else(|| Some(self.event(&life.set)));
             let is_needed = life.set_remark.as_ref().is_some_and(|it| it.is_needed);
+            let remark = life.set_remark.map(|it| with_line(it, &life.set));
             let value = (!is_needed).then_some(Value::Set(life.set));
-            points.push(Point { key: "set", value, remark: life.set_remark });
+            points.push(Point { key: "set", value, remark });
             points.extend(event.map(|it| text("event", it)));
         }
         if deletes {

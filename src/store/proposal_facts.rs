@@ -11,7 +11,7 @@ use crate::{
             found::{Column, Found, MOST_ROWS, Reading, Sample, Table},
         },
     },
-    text::{error_chain, sql::identifier},
+    text::sql::identifier,
 };
 
 /// Zones that no reading differs in.
@@ -196,9 +196,11 @@ fn here() -> String {
 
 /// What PostgreSQL says of an option.
 fn answered(option: &'static str, error: StoreError) -> Unknown {
-    if error.is_answer() {
-        Unknown::Option(option, error_chain(&error))
-    } else {
-        Unknown::Store(error)
-    }
+    let said = match &error {
+        StoreError::Statement { source, .. } if error.is_answer() => {
+            source.as_db_error().map(|it| it.message().to_owned())
+        }
+        _ => None,
+    };
+    said.map_or(Unknown::Store(error), |said| Unknown::Option(option, said))
 }

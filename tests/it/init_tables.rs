@@ -270,7 +270,7 @@ async fn what_is_no_table_is_refused_with_what_to_write() {
         made_up(&format!("{ORDERS}; CREATE VIEW open_orders AS SELECT * FROM orders")).await;
     let mut said = String::new();
     for arguments in [
-        &["--table", "order"][..],
+        &["--table", "ordrs"][..],
         &["--table", "open_orders"],
         &["--table", "a.b.c"],
         &["--table", "orders", "--open", "stat = 'pending'"],

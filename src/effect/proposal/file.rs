@@ -116,21 +116,25 @@ fn point_lines(text: &mut String, point: &Point) {
         line(text, &remark_line(remark));
     }
     let Some(value) = value else {
-        let shown = remark.as_ref().and_then(|it| it.line.as_ref().or(it.choices.first()));
-        let shown = shown.filter(|_| ["open", "deadline", "zone"].contains(name));
-        if let Some(shown) = shown {
-            line(text, &format!("# {name} = {}", quoted(shown)));
+        let Some(remark) = remark else { return };
+        match (*name, &remark.line, remark.choices.first()) {
+            ("set", Some(shown), _) => line(text, &format!("# set = {}", one_line(shown))),
+            ("open" | "deadline" | "zone", Some(shown), _)
+            | ("open" | "deadline" | "zone", None, Some(shown)) => {
+                line(text, &format!("# {name} = {}", one_line(quoted(shown))));
+            }
+            _ => {}
         }
         return;
     };
     let value = match value {
         Value::Text(value) => quoted(value),
         Value::Set(assignments) => {
-            inline(assignments.iter().map(|(column, value)| (column.as_str(), value.as_str())))
+            inline(assignments.iter().map(|(column, value)| (column, value)))
         }
         Value::True => "true".to_owned(),
     };
-    let why = if *name == "since" {
+    let why = if *name == "since" && value != "\"all\"" {
         "  # rows that were due earlier stay open, until somebody moves this"
     } else {
         ""
@@ -139,12 +143,10 @@ fn point_lines(text: &mut String, point: &Point) {
 }
 
 fn remark_line(remark: &Remark) -> String {
-    let Remark { ask, what, choices, is_needed, .. } = remark;
+    let Remark { what, choices, is_needed, .. } = remark;
     let what = one_line(what);
     if *is_needed {
-        let options: Vec<String> = choices.iter().map(|it| ask.option(it)).collect();
-        let options = if options.is_empty() { vec![ask.option("…")] } else { options };
-        return format!("# needs an answer: {what}; {}", one_line(options.join(", or ")));
+        return format!("# needs an answer: {what}; {}", one_line(remark.options().join(", or ")));
     }
     let others: Vec<&str> = choices.iter().skip(1).map(String::as_str).collect();
     let others = if others.is_empty() {
@@ -166,13 +168,7 @@ fn release_lines(text: &mut String, effect: &str, release: &ReleasePoint) {
     }
     for (name, values) in [("add", add), ("set", set)] {
         if !values.is_empty() {
-            line(
-                &mut block,
-                &format!(
-                    "{name} = {}",
-                    inline(values.iter().map(|(column, value)| (column.as_str(), value.as_str())))
-                ),
-            );
+            line(&mut block, &format!("{name} = {}", inline(values)));
         }
     }
     for (name, value) in [("from", from), ("where", condition)] {
@@ -193,15 +189,23 @@ fn release_lines(text: &mut String, effect: &str, release: &ReleasePoint) {
     }
 }
 
-fn inline<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+/// Columns and values as an inline table of TOML.
+pub(super) fn inline<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let pairs = pairs.into_iter();
     let pairs: Vec<String> =
         pairs.map(|(column, value)| format!("{} = {}", key(column), quoted(value))).collect();
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// A text of TOML.
+/// A text of TOML, in one line.
 fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+    if text.contains(char::is_control) {
+        return toml::Value::String(text.to_owned()).to_string();
+    }
+    if text.contains(['"', '\\']) && !text.contains('\'') {
+        return format!("'{text}'");
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// A key of TOML.

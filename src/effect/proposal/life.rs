@@ -109,7 +109,7 @@ impl Proposer<'_> {
             if families.contains(&words::FOR_PAYMENT) {
                 families = vec![words::FOR_PAYMENT];
             }
-            seen.push(counts(&column.name, &states));
+            seen.push(counts(column, &states));
             let of_family = |family: &str| -> Vec<&str> {
                 waiting.iter().filter(|(_, of)| *of == family).map(|(state, _)| *state).collect()
             };
@@ -141,7 +141,8 @@ impl Proposer<'_> {
             let states = main.states(sample);
             let choice =
                 main.default_value().or_else(|| states.first().map(|(state, _)| state.clone()));
-            life.is_open = vec![false; sample.rows.len()];
+            // What the choice would mean.
+            life.is_open = sample.values(&main.name).map(|it| it == choice.as_deref()).collect();
             let what = format!("no word says which rows are open: {seen}");
             let choices = choice.iter().map(|it| condition(main, &[it.as_str()])).collect();
             life.remark = Some(Remark::question(Ask::Open, what, choices));
@@ -315,9 +316,11 @@ fn condition(column: &Column, states: &[&str]) -> String {
 }
 
 /// `status is 'open' (8), 'paid' (2), 'expired' (0)`
-fn counts(column: &str, states: &[(String, usize)]) -> String {
-    let each = states.iter().map(|(state, count)| format!("'{state}' ({})", grouped(*count)));
-    format!("{column} is {}", each.collect::<Vec<_>>().join(", "))
+fn counts(column: &Column, states: &[(String, usize)]) -> String {
+    let each = states
+        .iter()
+        .map(|(state, count)| format!("{} ({})", column.literal(state), grouped(*count)));
+    format!("{} is {}", column.name, each.collect::<Vec<_>>().join(", "))
 }
 
 fn mentions(sql: &str, column: &str) -> bool {
