@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    own_tables::{shop, write_effect, write_example},
+    own_tables::{shop, write_example, write_made},
     page::read,
     support::{Run, World},
 };
@@ -78,8 +78,7 @@ async fn an_order_is_the_same_in_every_spelling() {
             .sql(&format!("INSERT INTO purchase (purchase_no, pay_until) VALUES ('{id}', now())"))
             .await;
     }
-    write_example(&world);
-    write_effect(&world, &effect).await;
+    write_made(&world);
     for (_, asked) in orders {
         let run = world.overdue(&["explain", "--order", asked]);
         assert!(run.stdout.contains("overdue: with a notice it is expired now"), "{run}");

@@ -182,10 +182,10 @@ fn release_lines(text: &mut String, effect: &str, release: &ReleasePoint) {
         return;
     };
     line(text, &remark_line(remark));
-    if remark.is_needed {
-        block.lines().for_each(|it| line(text, &format!("# {it}")));
-    } else {
-        text.push_str(&block);
+    // A block without its amount is refused, so nothing runs before somebody has said which sign is right.
+    for it in block.lines() {
+        let is_left_out = remark.is_needed && it.starts_with("add = ");
+        line(text, &if is_left_out { format!("# {it}") } else { it.to_owned() });
     }
 }
 
