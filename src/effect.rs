@@ -11,4 +11,5 @@ pub(crate) mod statements;
 
 pub use description::{Description, EffectKeys};
 pub use facts::Facts;
-pub use statements::{Statements, Trial};
+pub use statements::Statements;
+pub(crate) use statements::Trial;

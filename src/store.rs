@@ -78,6 +78,8 @@ pub struct Store {
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
     burst_locks: Arc<Semaphore>,
+    /// Sets the search path with our schema last, where there are others: a trigger on a team's table finds the team's `outbox` first.
+    theirs_first: Arc<str>,
 }
 
 /// What can make TLS of a connection, or leaves it in plain text.
@@ -161,6 +163,10 @@ impl Store {
         let connector = Connector::new(tls.clone());
         let pools = Pools::new(&config, &connector, connections, &closed_schemas)?;
         let (address, config) = (address.into(), Arc::new(config));
+        let theirs_first = match search_path.split_once(',') {
+            Some((ours, theirs)) => format!("; SET LOCAL search_path = {theirs}, {ours}").into(),
+            None => "".into(),
+        };
         let (timing, burst_locks) = (Arc::default(), overdue::permits(connections / 2));
         Ok(Self {
             pools,
@@ -172,6 +178,7 @@ impl Store {
             timing,
             closed_schemas,
             burst_locks,
+            theirs_first,
         })
     }
 

@@ -1,12 +1,11 @@
 //! `overdue check`: everything there is to say about the topology file, without a broker.
 
-use std::fs;
-
 use clap::Args;
 
 use super::{
     exit::{self, Failure},
     output::{Output, print, print_json},
+    setup::topology_text,
 };
 use crate::{
     config::Settings,
@@ -35,12 +34,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(&self, settings: &Settings) -> Result<(), Failure> {
-        let path = settings.topology.display().to_string();
-        let text = fs::read_to_string(&settings.topology).map_err(|error| {
-            Failure::configuration(format!(
-                "cannot read the topology file {path}: {error}; name another one with --topology or OVERDUE_TOPOLOGY"
-            ))
-        })?;
+        let (path, text) = topology_text(settings)?;
         let surroundings = Surroundings {
             broker: self.broker,
             effects: settings.effects.keys().cloned().collect(),

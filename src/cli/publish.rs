@@ -1,13 +1,21 @@
 //! `overdue publish`: a due notice, or many as lines of JSON.
 
-use std::{fmt, pin::pin, str::FromStr};
+use std::{fmt, future::ready, mem::replace, pin::pin};
 
 use clap::Args;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
-use tokio::io::{self, AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io;
+use tokio_util::{
+    bytes::Bytes,
+    codec::{
+        AnyDelimiterCodec,
+        AnyDelimiterCodecError::{Io, MaxChunkLengthExceeded},
+        FramedRead,
+    },
+};
 
 use super::{
     exit::{self, Failure},
@@ -15,7 +23,7 @@ use super::{
     setup::{self, now},
 };
 use crate::{
-    administration::{Management, ManagementError, apply::has_exchange_types},
+    administration::{ManagementError, apply::has_exchange_types},
     config::Settings,
     messaging::Publisher,
     order::OrderId,
@@ -32,7 +40,7 @@ use crate::{
 /// Messages on their way at once; the publisher's own window is smaller than two of these.
 const IN_FLIGHT: usize = 1_024;
 /// A due notice has a hundred bytes; a longer line is not one.
-const MAX_LINE_BYTES: u64 = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 const LINES: &str = "Without an order, lines of JSON from standard input:\n  \
      {\"order_id\": \"4711\"}, and optionally \"timeout\"; \"level\", \"category\" or \"after\"; \"due_at\".\n  \
@@ -72,11 +80,9 @@ struct Wish {
     category: Option<String>,
     /// Any delay, e.g. 37m; where only levels are there, a worker sends the notice on for the rest
     #[arg(long, value_name = "DELAY", allow_hyphen_values = true)]
-    #[serde(deserialize_with = "parsed")]
     after: Option<Interval>,
     /// When it is due, e.g. 2026-11-20T10:30:00Z; beside a delay it is a hint, the database decides
     #[arg(long, value_name = "TIME")]
-    #[serde(deserialize_with = "parsed")]
     due_at: Option<Timestamp>,
 }
 
@@ -89,15 +95,6 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
     }
 }
 
-fn parsed<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: fmt::Display>,
-{
-    let text: Option<String> = Deserialize::deserialize(deserializer)?;
-    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
-}
-
 impl Wish {
     /// The notice and its route; `flags` say what `self` does not.
     fn message(&self, flags: &Publish, topology: &Topology) -> Result<(Route, Message), Failure> {
@@ -107,8 +104,7 @@ impl Wish {
             OrderId::parse(id).map_err(|error| Failure::configuration(error.to_string()))?;
         let due_at = self.due_at.or(wish.due_at);
         let until = || due_at.map(|due_at| Delay::until(due_at, now()));
-        let delay = self.delay()?.map_or_else(|| wish.delay(), |delay| Ok(Some(delay)))?;
-        let delay = delay.or_else(until).unwrap_or_default();
+        let delay = self.delay()?.or(wish.delay()?).or_else(until).unwrap_or_default();
         let named = self.timeout.as_ref().or(wish.timeout.as_ref());
         let timeout = match (named, &*topology.timeouts) {
             (Some(timeout), _) => timeout,
@@ -230,39 +226,21 @@ impl Publish {
 }
 
 /// Lines that are not blank, by number. The last is the first that cannot be read, or sent because the connection is gone.
-fn lines(publisher: &Publisher) -> impl Stream<Item = (usize, Result<Vec<u8>, Failure>)> {
-    let input = BufReader::new(io::stdin());
-    stream::unfold(Some((input, 0)), move |state| async move {
-        let (mut input, mut number) = state?;
-        loop {
-            number += 1;
-            let line = if publisher.is_closed() {
-                Err(Failure { code: exit::UNAVAILABLE, text: "the connection is gone".to_owned() })
-            } else {
-                line(&mut input).await
-            };
-            match line {
-                Ok(line) if line.is_empty() => return None,
-                Ok(line) if line.trim_ascii().is_empty() => {}
-                Ok(_) => return Some(((number, line), Some((input, number)))),
-                Err(failure) => {
-                    let text = format!("neither it nor a later line was sent: {failure}");
-                    return Some(((number, Err(Failure { text, ..failure })), None));
-                }
+fn lines(publisher: &Publisher) -> impl Stream<Item = (usize, Result<Bytes, Failure>)> {
+    let codec = AnyDelimiterCodec::new_with_max_length(b"\n".into(), b"".into(), MAX_LINE_BYTES);
+    let lines = FramedRead::new(io::stdin(), codec).enumerate().scan(false, |over, (n, line)| {
+        let failure = match line {
+            _ if publisher.is_closed() => {
+                Failure { code: exit::UNAVAILABLE, text: "the connection is gone".to_owned() }
             }
-        }
-    })
-}
-
-/// The next line; empty at the end of the input.
-async fn line(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, Failure> {
-    let mut line = Vec::new();
-    let read = input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await;
-    read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
-    if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
-        return Err(Failure::configuration("it has more than 64 KiB"));
-    }
-    Ok(line)
+            Ok(line) => return ready((!*over).then_some((n + 1, Ok(line)))),
+            Err(MaxChunkLengthExceeded) => Failure::configuration("it has more than 64 KiB"),
+            Err(Io(error)) => Failure::failed(format!("cannot read standard input: {error}")),
+        };
+        let text = format!("neither it nor a later line was sent: {failure}");
+        ready((!replace(over, true)).then_some((n + 1, Err(Failure { text, ..failure }))))
+    });
+    lines.filter(|(_, line)| ready(!line.as_ref().is_ok_and(|line| line.trim_ascii().is_empty())))
 }
 
 fn read(line: &[u8]) -> Result<Wish, Failure> {
@@ -297,17 +275,12 @@ pub(super) async fn level_routes(
 ) -> Result<LevelRoutes, Failure> {
     let management = setup::management(settings)?;
     let routes = management.level_routes(topology).await.unwrap_or_default();
-    if routes.absent().next().is_some() {
-        can_be_there(&management, topology).await?;
+    if routes.absent().next().is_some()
+        // An exchange of a type that this broker cannot have: `overdue apply` would not help. Who may not ask hears it from the broker.
+        && let Err(error @ ManagementError::NoExchangeType { .. }) =
+            has_exchange_types(&management, topology).await
+    {
+        return Err(error.into());
     }
     Ok(routes)
-}
-
-/// An exchange that is not there may be one that this broker cannot have: `overdue apply` would not help.
-async fn can_be_there(management: &Management, topology: &Topology) -> Result<(), Failure> {
-    match has_exchange_types(management, topology).await {
-        Err(error @ ManagementError::NoExchangeType { .. }) => Err(error.into()),
-        // Who may not ask hears it from the broker.
-        _ => Ok(()),
-    }
 }

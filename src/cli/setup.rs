@@ -9,6 +9,7 @@ use super::{
 };
 pub(super) use crate::oncall::services::{
     Services, address, broker, effects, management, named_effect, now, store, topology,
+    topology_text,
 };
 use crate::{config::Settings, shutdown::Stop, telemetry};
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::statements::is_name;
 use crate::{order::FinalState, text::sql::identifier};
 
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
@@ -147,7 +148,7 @@ pub enum Since {
 }
 
 /// A column, without quotes, and an expression in SQL.
-pub type Assignment = (String, String);
+pub(crate) type Assignment = (String, String);
 
 /// What happens to a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,14 +235,15 @@ impl EffectKeys {
         let since = match self.since.as_deref() {
             None => Since::Unsaid,
             Some("all") => Since::All,
-            Some(text) => match text.parse() {
-                Ok(at) => Since::At(at),
-                Err(_) => {
+            Some(text) => {
+                if let Ok(at) = text.parse() {
+                    Since::At(at)
+                } else {
                     let what = "write a time with its zone, such as since = \"2026-12-01T09:00Z\", or since = \"all\"";
                     mistakes.add("since", what);
                     Since::Unsaid
                 }
-            },
+            }
         };
         let change = match (self.delete, self.set.is_empty()) {
             (true, true) => Change::Delete,
@@ -314,6 +316,13 @@ impl Description {
         let lines = lines.into_iter().chain([("since", since.as_deref())]);
         let lines = lines.filter_map(|(key, value)| Some(format!("{key} = {}", value?.trim())));
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The column and the expression that is added to it, where the deadline is a sum.
+    pub fn sum(&self) -> Option<(&str, &str)> {
+        let (column, added) = self.deadline.split_once('+')?;
+        let column = column.trim();
+        is_name(column.strip_prefix("row.").unwrap_or(column)).then_some((column, added.trim()))
     }
 
     /// What `closures.outcome` says of a closed row: the last word of the event, or the name of the effect.
@@ -464,10 +473,8 @@ fn unbalanced(text: &str) -> Option<String> {
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
         match character {
-            quote @ ('\'' | '"') => {
-                if !rest.any(|it| it == quote) {
-                    return Some(format!("`{text}` has {quote} without the second one"));
-                }
+            quote @ ('\'' | '"') if !rest.any(|it| it == quote) => {
+                return Some(format!("`{text}` has {quote} without the second one"));
             }
             '(' => depth += 1,
             ')' => {

@@ -11,6 +11,8 @@ pub struct Facts {
     pub table: Relation,
     /// The type of the deadline, as PostgreSQL names it.
     pub deadline_type: String,
+    /// Whether the deadline is a column and an interval.
+    pub adds_interval: bool,
     /// The table of each release.
     pub releases: Vec<Relation>,
 }

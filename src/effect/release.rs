@@ -87,10 +87,10 @@ impl<'a> Part<'a> {
             let sides = condition.split_once('=').map(|(one, other)| (one.trim(), other.trim()));
             match sides {
                 Some((one, other)) if one == qualified && is_operand(other) && key.is_none() => {
-                    key = Some(other.to_owned())
+                    key = Some(other.to_owned());
                 }
                 Some((one, other)) if other == qualified && is_operand(one) && key.is_none() => {
-                    key = Some(one.to_owned())
+                    key = Some(one.to_owned());
                 }
                 _ => rest.push(condition),
             }
@@ -109,12 +109,18 @@ impl<'a> Part<'a> {
         let amounts = (1..).zip(self.amounts());
         columns.extend(amounts.map(|(index, (_, amount))| format!("{amount} AS amount_{index}")));
         let from = self.release.from.as_ref().map_or_else(String::new, |from| format!("{from}, "));
-        self.lateral(
-            "due",
-            &columns,
-            &format!("{from}{}", self.relation.name),
-            &self.release.condition,
-        )
+        let (short, table) = (self.short(), &self.relation.name);
+        // A subquery of its own: otherwise PostgreSQL may compare each row of an empty table with each.
+        let (found, condition) = match (self.direct(), &self.key()[..]) {
+            (Some(Direct { key, rest }), [(column, _)]) => (
+                format!(
+                    "LATERAL (SELECT {short}.{column} FROM {table} WHERE {short}.{column} = {key} OFFSET 0) AS {short}"
+                ),
+                if rest.is_empty() { "true".to_owned() } else { rest.join(" AND ") },
+            ),
+            _ => (table.clone(), self.release.condition.clone()),
+        };
+        self.lateral("due", &columns, &format!("{from}{found}"), &condition)
     }
 
     fn lateral(self, rows: &str, columns: &[String], from: &str, condition: &str) -> String {
@@ -193,8 +199,11 @@ impl<'a> Part<'a> {
     }
 
     fn sums(self) -> String {
-        let sums = (1..=self.amounts().len())
-            .map(|index| format!("coalesce(sum(amount_{index}), 0) AS amount_{index}"));
+        // A sum of bigint is numeric, and no operator of PostgreSQL's own takes both.
+        let sums = (1..).zip(self.amounts()).map(|(index, (column, _))| {
+            let kind = self.relation.kind_of(column).unwrap_or("numeric");
+            format!("coalesce(sum(amount_{index})::{kind}, '0') AS amount_{index}")
+        });
         sums.collect::<Vec<_>>().join(", ")
     }
 

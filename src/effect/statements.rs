@@ -62,7 +62,7 @@ impl Statements {
 
 /// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// Locks the rows; `$1 text[]` keys.
     pub lock: String,
     /// Closes them whatever their deadline is; parameters as [`Statements::close`].
@@ -75,7 +75,7 @@ pub struct Trial {
 
 /// Statements that show the rows of a release before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrialTarget {
+pub(crate) struct TrialTarget {
     /// The name of the table.
     pub table: String,
     /// The columns that amounts are added to.
@@ -91,7 +91,7 @@ impl Trial {
     ///
     /// # Errors
     /// The description does not fit the tables.
-    pub fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
+    pub(crate) fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
         let mut writer = Writer::new(description, facts)?;
         writer.is_trial = true;
         let (from, condition) = writer.rows("$1");
@@ -139,12 +139,12 @@ impl Trial {
 ///
 /// # Errors
 /// The description does not fit the tables.
-pub fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
+pub(crate) fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
     Ok(Writer::new(description, facts)?.index())
 }
 
 /// What a role is granted to run the effect: privileges, and the table.
-pub fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
+pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
         // Locking a row takes UPDATE as well.
         Change::Delete => "SELECT, UPDATE, DELETE",
@@ -162,7 +162,7 @@ fn mistake(key: &'static str, what: impl Into<String>) -> Mistake {
 
 impl<'a> Writer<'a> {
     fn new(description: &'a Description, facts: &'a Facts) -> Result<Self, Mistake> {
-        let Facts { table, releases, deadline_type, .. } = facts;
+        let Facts { table, releases, .. } = facts;
         usable("table", table)?;
         for column in &description.key {
             if table.kind_of(column).is_none() {
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
                 return Err(mistake("release", what));
             }
         }
-        let deadline = deadline(description, deadline_type)?;
+        let deadline = deadline(description, facts)?;
         Ok(Self { description, facts, deadline, is_trial: false, releases: targets })
     }
 
@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
                     format!("{}::{kind} AS overdue_{}", part("id", index + 1), index + 1)
                 });
                 let asked = format!(
-                    "(SELECT DISTINCT {} FROM unnest({keys}::text[]) AS id) AS asked",
+                    "(SELECT DISTINCT {} FROM pg_catalog.unnest({keys}::text[]) AS id) AS asked",
                     parts.collect::<Vec<_>>().join(", ")
                 );
                 let equal = columns.iter().enumerate();
@@ -297,7 +297,7 @@ impl<'a> Writer<'a> {
 -- it reads what was committed before.
 -- $1 text[] keys
 -- -> locked text: the keys of the locked rows, which the second statement reads from this setting
-SELECT set_config('overdue.locked', coalesce(array_agg(key)::text, '{{}}'), true) AS locked
+SELECT set_config('overdue.locked', coalesce(pg_catalog.array_agg(key)::text, '{{}}'), true) AS locked
 FROM (
     SELECT {key} AS key FROM {from}
     WHERE {condition}
@@ -594,17 +594,21 @@ fn usable(key: &'static str, relation: &Relation) -> Result<(), Mistake> {
 }
 
 /// The deadline as `timestamptz` that depends on no setting of a session.
-fn deadline(description: &Description, kind: &str) -> Result<String, Mistake> {
+fn deadline(
+    description: &Description,
+    Facts { deadline_type: kind, adds_interval, .. }: &Facts,
+) -> Result<String, Mistake> {
+    let (kind, adds_interval) = (kind.as_str(), *adds_interval);
     let Description { deadline, zone, .. } = description;
     let advice = match kind {
         "timestamp with time zone" | "timestamptz" => {
-            return Ok(match sum(deadline) {
+            return Ok(match description.sum() {
                 // An interval is added in the time zone of the session otherwise, and no index could have it.
-                Some((column, interval)) => {
+                Some((column, interval)) if adds_interval => {
                     format!("(({column} AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
                 }
-                None if is_name(deadline) => deadline.clone(),
-                None => format!("({deadline})"),
+                _ if is_name(deadline) => deadline.clone(),
+                _ => format!("({deadline})"),
             });
         }
         "timestamp without time zone" | "timestamp" => match zone {
@@ -639,29 +643,13 @@ fn deadline(description: &Description, kind: &str) -> Result<String, Mistake> {
     ))
 }
 
-/// A column and an interval that is added to it, where the deadline is their sum.
-fn sum(deadline: &str) -> Option<(&str, &str)> {
-    let (column, interval) = deadline.split_once('+')?;
-    let (column, interval) = (column.trim(), interval.trim());
-    let is_interval = |text: &str| {
-        let literal = text.get(8..).map(str::trim)?.strip_prefix('\'')?.strip_suffix('\'')?;
-        let is_plain = !literal.contains(['\'', '\\']);
-        (text.get(..8)?.eq_ignore_ascii_case("interval") && is_plain).then_some(())
-    };
-    (is_column(column) && is_interval(interval).is_some()).then_some((column, interval))
-}
-
 /// Whether it is the name of a column, alone.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let plain =
         text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word);
     let quoted = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     plain || quoted.is_some_and(|it| !it.is_empty() && !it.contains('"'))
-}
-
-fn is_column(text: &str) -> bool {
-    is_name(text.strip_prefix("row.").unwrap_or(text))
 }
 
 /// A part of a key of several columns, decoded.

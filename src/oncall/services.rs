@@ -57,19 +57,24 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Reads and checks the topology file; the failure shows every finding with its place.
-pub(crate) fn topology(settings: &Settings) -> Result<Topology, Failure> {
+/// Path and text of the topology file.
+pub(crate) fn topology_text(settings: &Settings) -> Result<(String, String), Failure> {
     let path = settings.topology.display().to_string();
     let text = fs::read_to_string(&settings.topology).map_err(|error| {
         Failure::configuration(format!(
             "cannot read the topology file {path}: {error}; name another one with --topology or OVERDUE_TOPOLOGY"
         ))
     })?;
+    Ok((path, text))
+}
+
+/// Reads and checks the topology file; the failure shows every finding with its place.
+pub(crate) fn topology(settings: &Settings) -> Result<Topology, Failure> {
+    let (path, text) = topology_text(settings)?;
     Topology::parse(&text).map_err(|findings| {
         let report = report::render(&path, &text, &findings);
-        let count = findings.len();
-        let findings = counted(count, "finding");
-        Failure::configuration(format!("{findings} in {path}\n{report}"))
+        let count = counted(findings.len(), "finding");
+        Failure::configuration(format!("{count} in {path}\n{report}"))
     })
 }
 

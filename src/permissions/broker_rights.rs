@@ -130,9 +130,23 @@ impl Needs {
         self.0.entry((right, Object::Shards(base.to_owned()))).or_insert(why);
     }
 
-    fn list(self) -> Vec<Need> {
+    /// A role that may do this and no more; `tag` says what for it has to have the tag `management`, and whether it can do without.
+    fn role(
+        self,
+        topology: &Topology,
+        [name, purpose]: [&'static str; 2],
+        tag: Option<(&'static str, bool)>,
+    ) -> Role {
         let need = |((right, object), why)| Need { right, object, why };
-        self.0.into_iter().map(need).collect()
+        Role {
+            name,
+            purpose,
+            topology: topology.name.clone(),
+            needs: self.0.into_iter().map(need).collect(),
+            reach: Reach::Needs,
+            tag: tag.map(|(why, optional)| Tag { name: "management", why, optional }),
+            routing_keys: Vec::new(),
+        }
     }
 }
 
@@ -143,17 +157,10 @@ fn publisher(topology: &Topology) -> Role {
     for entry in &entries {
         needs.exchange(Right::Write, &entry.exchange, "publish due notices");
     }
+    let routing_keys = entries.into_iter().filter_map(|entry| RoutingKeys::of(topology, entry));
     Role {
-        name: "publisher",
-        purpose: "an order service; declares nothing",
-        topology: topology.name.clone(),
-        needs: needs.list(),
-        reach: Reach::Needs,
-        tag: None,
-        routing_keys: entries
-            .into_iter()
-            .filter_map(|entry| RoutingKeys::of(topology, entry))
-            .collect(),
+        routing_keys: routing_keys.collect(),
+        ..needs.role(topology, ["publisher", "an order service; declares nothing"], None)
     }
 }
 
@@ -175,19 +182,8 @@ pub(crate) fn worker(topology: &Topology) -> Role {
         needs.exchange(Right::Write, &topology.compat_due_exchange(), "publish what is due");
         needs.exchange(Right::Write, &topology.compat_rest_exchange(), "put back what waits");
     }
-    Role {
-        name: "worker",
-        purpose: "`overdue run --no-declare`",
-        topology: topology.name.clone(),
-        needs: needs.list(),
-        reach: Reach::Needs,
-        tag: Some(Tag {
-            name: "management",
-            why: "list the generations of its queues; without it they are looked for one by one",
-            optional: true,
-        }),
-        routing_keys: Vec::new(),
-    }
+    let why = "list the generations of its queues; without it they are looked for one by one";
+    needs.role(topology, ["worker", "`overdue run --no-declare`"], Some((why, true)))
 }
 
 /// Who looks why orders are late, and puts back or drops what is parked.
@@ -200,19 +196,8 @@ fn on_call(topology: &Topology) -> Role {
         needs.exchange(Right::Write, &entry.exchange, "put back what is not due yet");
     }
     needs.exchange(Right::Write, &topology.due_exchange(), "put back what is due");
-    Role {
-        name: "on-call",
-        purpose: "`overdue status`, `doctor` and `parked`",
-        topology: topology.name.clone(),
-        needs: needs.list(),
-        reach: Reach::Needs,
-        tag: Some(Tag {
-            name: "management",
-            why: "find queues, their counts and their limits",
-            optional: false,
-        }),
-        routing_keys: Vec::new(),
-    }
+    let what = ["on-call", "`overdue status`, `doctor` and `parked`"];
+    needs.role(topology, what, Some(("find queues, their counts and their limits", false)))
 }
 
 /// Whoever plans and applies the topology.
@@ -237,19 +222,9 @@ fn administrator(topology: &Topology) -> Role {
         (Right::Read, topology.again_exchange()),
     ];
     let later = later.map(|(right, name)| (right, Object::Named(name))).into();
-    Role {
-        name: "topology",
-        purpose: "plan, apply, remove, verify and rebuild",
-        topology: topology.name.clone(),
-        needs: needs.list(),
-        reach: Reach::Topology { objects, later },
-        tag: Some(Tag {
-            name: "management",
-            why: "read and change through the management API",
-            optional: false,
-        }),
-        routing_keys: Vec::new(),
-    }
+    let what = ["topology", "plan, apply, remove, verify and rebuild"];
+    let tag = Some(("read and change through the management API", false));
+    Role { reach: Reach::Topology { objects, later }, ..needs.role(topology, what, tag) }
 }
 
 /// What the broker asks of whoever declares these objects, binds, unbinds and deletes them.

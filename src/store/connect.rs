@@ -55,7 +55,7 @@ impl Connector {
         if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             addresses.shuffle(&mut rand::rng());
         } else if let Some(newest) = &*self.newest.lock() {
-            addresses.sort_by_key(|address| !is_same(address, newest));
+            addresses.sort_by_key(|address| address != newest);
         }
         loop {
             let mut failure = None;
@@ -74,14 +74,6 @@ impl Connector {
             }
         }
     }
-}
-
-/// Whether two configurations lead to the same address.
-fn is_same(one: &Config, other: &Config) -> bool {
-    let of = |it: &Config| {
-        (it.get_hosts().to_vec(), it.get_hostaddrs().to_vec(), it.get_ports().to_vec())
-    };
-    of(one) == of(other)
 }
 
 impl Connect for Connector {

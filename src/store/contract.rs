@@ -9,7 +9,8 @@ use tokio_postgres::{
 };
 
 use super::{
-    Store, StoreError, clock::DatabaseTime, effects::Effect, orders::ClosingPath, pool::Question,
+    FailureKind, Store, StoreError, clock::DatabaseTime, effects::Effect, orders::ClosingPath,
+    pool::Question,
 };
 use crate::{
     doctor::{effect_plan::EffectPlan, facts::Sweep},
@@ -68,7 +69,9 @@ impl Contract<'_> {
     /// A failure of the statement `sql`, with where that is written.
     pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
         let (effect, file) = self.place();
-        if let Some(effect) = self.effect().filter(|_| error.is_of_statement()) {
+        // A row that fails, or a lock that somebody holds, says nothing of the tables.
+        let have_changed = error.kind() == FailureKind::Configuration || error.is_stale();
+        if let Some(effect) = self.effect().filter(|_| have_changed) {
             effect.forget();
         }
         match (self, &error) {
@@ -78,6 +81,11 @@ impl Contract<'_> {
             }
             _ => error.in_effect(effect, file, sql),
         }
+    }
+
+    /// Whether the statement names each table with its schema.
+    pub(super) fn names_schemas(&self) -> bool {
+        self.effect().is_some_and(|effect| effect.description().is_some())
     }
 
     const fn effect(&self) -> Option<&Effect> {

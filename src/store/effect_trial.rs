@@ -124,7 +124,7 @@ impl Store {
             });
             let hidden = transaction
                 .query(
-                    "SELECT name FROM unnest($1::text[]) AS name WHERE row_security_active(name)",
+                    "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)",
                     &[&tables],
                 )
                 .await?;

@@ -8,7 +8,7 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio_postgres::types::Json;
 
-use super::{Store, StoreError, contract::Misfit, failure::BUILT_IN};
+use super::{FailureKind, Store, StoreError, contract::Misfit, failure::BUILT_IN};
 use crate::effect::{
     Description, Facts, Statements,
     description::{Change, Mistake, TableName},
@@ -187,8 +187,8 @@ impl Store {
         effect: &Effect,
         description: &Description,
     ) -> Result<Facts, StoreError> {
-        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                                  WHERE c.oid = to_regclass('closures')";
+        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                                  WHERE c.oid = to_regclass('closures')::oid";
         let Description { table, open, unless, deadline, not_before, change, releases, .. } =
             description;
         let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
@@ -199,6 +199,13 @@ impl Store {
             .await?;
         let deadline_type =
             self.fragment(effect, "deadline", &format!("SELECT ({deadline}) {from}")).await?;
+        let adds_interval = match description.sum() {
+            None => false,
+            Some((_, added)) => {
+                let added = format!("SELECT ({added}) {from}");
+                self.fragment(effect, "deadline", &added).await? == "interval"
+            }
+        };
         for (key, text) in [("unless", unless), ("not_before", not_before)] {
             if let Some(text) = text {
                 let condition = if key == "unless" {
@@ -238,7 +245,7 @@ impl Store {
             self.fragment(effect, "release", &joined).await?;
             targets.push(target);
         }
-        Ok(Facts { own_schema, table: relation, deadline_type, releases: targets })
+        Ok(Facts { own_schema, table: relation, deadline_type, adds_interval, releases: targets })
     }
 
     /// A table of the description.
@@ -251,6 +258,13 @@ impl Store {
         const SQL: &str = include_str!("../../sql/effect_relation.sql");
         let rows = self.rows("effect_relation", SQL, &[&table.sql]).await?;
         let Some(row) = rows.first() else {
+            // `to_regclass` passes over a schema that the user may not use; a statement says which grant is missing.
+            let select = format!("SELECT FROM {}", table.sql);
+            let client = self.client().await?;
+            let found = self.named("effect_relation", client.prepare(&select).await);
+            if let Err(closed @ StoreError::ClosedSchema { .. }) = found {
+                return Err(closed);
+            }
             let what = format!(
                 "there is no table {}, or the user may not use its schema: write it with its schema, or correct \
                  database.search_path",
@@ -276,7 +290,8 @@ impl Store {
                 .first()
                 .map(|it| it.type_().name().to_owned())
                 .unwrap_or_default()),
-            Err(error) if error.is_answer() => {
+            // Whether the table is locked, or the server has no memory left, says nothing of the fragment.
+            Err(error) if matches!(error.kind(), FailureKind::Configuration | FailureKind::Row) => {
                 let what = crate::text::error_chain(&error);
                 Err(unfit(effect, &Mistake { key, what }))
             }

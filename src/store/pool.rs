@@ -294,7 +294,12 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let mode = Mode::Between(limits.begin(), before, end.sql());
+        let begin = if question.contract.names_schemas() {
+            limits.begin() + &self.theirs_first
+        } else {
+            limits.begin()
+        };
+        let mode = Mode::Between(begin, before, end.sql());
         Ok(self.attended(Box::pin(self.run(For::Closing, question, mode))).await?.0)
     }
 

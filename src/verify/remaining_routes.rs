@@ -360,14 +360,22 @@ fn misdirected(
         none if none.is_empty() => "no queue".to_owned(),
         reached => format!("{}{wanted}", reached.join(", ")),
     };
-    let message = format!(
-        "exchange {exchange} leads what comes out of it with the routing key {} to {to}",
-        key.text
-    );
-    let fix = format!(
-        "until it is empty: bind exchange {} to exchange {exchange}",
-        examined.topology.due_exchange()
-    );
+    let due = examined.topology.due_exchange();
+    let name = match exchange {
+        "" => "the default exchange".to_owned(),
+        _ => format!("exchange {exchange}"),
+    };
+    let message =
+        format!("{name} leads what comes out of it with the routing key {} to {to}", key.text);
+    let fix = match exchange {
+        // Nothing can be bound to it.
+        "" => format!("create queue {}, and move what comes into it to exchange {due}", key.text),
+        _ if exchange == due => {
+            format!("bind the queue of its timeout to {name} by {}", key.text)
+        }
+        _ => format!("bind exchange {due} to {name}"),
+    };
+    let fix = format!("until it is empty: {fix}");
     Some(Draft::about(Subject::Queue(queue.name.clone()), message).fix(Fix::Text(fix)))
 }
 

@@ -62,18 +62,15 @@ async fn what_an_asynchronous_standby_lacks_is_closed_and_announced_again() {
 
     let both = pair.both();
     let first = worker(&world, &both).await;
-    let kept = world.orders("kept", 50, 0).await;
-    world.publish("100ms", &kept).await;
+    let kept = world.publish_orders("100ms", "kept", 50, 0).await;
     world.until_closed(50).await;
     until_published(&world).await;
     first.stopped().await;
     let lost = world.orders("lost", 200, 0).await;
     for (level, seconds) in [("1s", 1), ("2s", 2), ("3s", 3), ("4s", 4)] {
-        let coming = world.orders(&format!("coming-{seconds}"), 50, seconds * 1_000).await;
-        world.publish(level, &coming).await;
+        world.publish_orders(level, &format!("coming-{seconds}"), 50, seconds * 1_000).await;
     }
-    let later = world.orders("later", 5, 3_600_000).await;
-    world.publish("100ms", &later).await;
+    let later = world.publish_orders("100ms", "later", 5, 3_600_000).await;
     pair.caught_up().await;
 
     // From here on the primary is the only one that knows.

@@ -23,6 +23,7 @@ mod stage;
 mod storm;
 
 mod alarm;
+mod broker_killed;
 mod failover;
 mod queue_deleted;
 mod unconfirmed;

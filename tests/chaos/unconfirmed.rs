@@ -209,8 +209,7 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
     let wire = world.wire().await;
     let orders: Vec<String> = (0..3).map(|n| format!("o{n}")).collect();
     wire.publish_all("orders.park", "", &orders).await;
-    let parked = async || wire.ready("orders.parked").await;
-    until("all are parked", parked, |ready| *ready == 3).await;
+    wire.until_ready("orders.parked", 3).await;
     let suspended = stage.broker.suspend(&world.vhost, "orders.parked").await;
     let run = world.overdue(&["parked", "list"]);
     assert_ne!(run.code, Some(0), "{run}");
@@ -219,8 +218,7 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
         "{run}"
     );
     suspended.resume().await;
-    let run = world.overdue(&["parked", "list"]).exits(0);
-    assert!(run.stdout.contains("3 messages"), "{run}");
+    world.overdue(&["parked", "list"]).exits(0).prints("3 messages");
 }
 
 /// A passive declare says of a queue which does not answer that nobody consumes from it.
@@ -234,8 +232,7 @@ async fn a_consumed_queue_that_does_not_answer_is_not_removed() {
     let counted = async || world.management().observe().await.unwrap().consumed;
     until("it is counted", counted, |consumed| consumed.contains("orders.unpaid")).await;
     let suspended = stage.broker.suspend(&world.vhost, "orders.unpaid").await;
-    let run = world.overdue(&["remove"]);
-    assert!(run.stdout.contains(refused), "{run}");
+    world.overdue(&["remove"]).prints(refused);
     suspended.resume().await;
     drop(worker);
 }
@@ -259,8 +256,7 @@ async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parke
     // Before the level answers: without that they would be behind it.
     until("all are parked", parked, |ready| *ready >= 100).await;
     suspended.resume().await;
-    let waiting = async || wire.ready("orders.delay.1h").await;
-    until("the early one waits", waiting, |ready| *ready == 1).await;
+    wire.until_ready("orders.delay.1h", 1).await;
     let lot = wire.take_all("orders.parked").await;
     let bodies: BTreeSet<String> = lot.iter().map(Parked::text).collect();
     assert_eq!((lot.len(), bodies.len()), (100, 100), "{}", worker.log());
@@ -303,8 +299,7 @@ async fn a_queue_that_does_not_answer_takes_no_messages_of_others_back() {
     };
     let mut closed = 0;
     while ended(&worker) == 0 {
-        let orders = world.orders(&format!("o{closed}"), 5, 300).await;
-        world.publish("100ms", &orders).await;
+        world.publish_orders("100ms", &format!("o{closed}"), 5, 300).await;
         closed += 5;
         world.until_closed(closed).await;
     }

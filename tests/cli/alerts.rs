@@ -21,8 +21,7 @@ fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
     }
     let secret =
         "[[alert]]\nname = \"x\"\nurl = \"https://hooks.example.com/s3cret\"\nbody = \"s3cret\"\n";
-    let shown = folder(secret).run(&["config"], &[]);
-    assert!(shown.stdout.contains("url = \"***\""), "{shown}");
+    let shown = folder(secret).run(&["config"], &[]).prints("url = \"***\"");
     assert!(!shown.to_string().contains("s3cret"), "{shown}");
 }
 

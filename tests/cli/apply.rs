@@ -107,7 +107,7 @@ async fn a_user_who_may_declare_only_a_part_is_told_where_it_stopped_and_can_go_
     assert!(applied.stderr.contains("may not create queue orders.parked"), "{applied}");
     let observed = observed(&world).await;
     assert!(!observed.exchanges.contains_key("orders.in"), "nothing can be published yet");
-    assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
+    world.overdue(&["apply", "--yes"]).exits(0);
     assert_eq!(queues(&world).await.len(), world.topology.objects().queues.len());
 }
 
@@ -119,8 +119,7 @@ async fn a_worker_that_may_not_declare_runs_where_operations_have_applied() {
     let read = r"^orders\.(unpaid|parked)$";
     let user = world.user_with("management", ["^$", write, read]).await;
     let mut process = world.started_as(&user).await;
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 5, 0).await;
     world.publish("100ms", &["nobody".to_owned()]).await;
     world.until_closed(5).await;
     assert_eq!(world.parked(1).await[0].text(), r#"{"order_id":"nobody"}"#);
@@ -139,8 +138,7 @@ async fn the_documented_users_can_apply_and_run() {
             assert!(world.topology.objects().bindings.is_subset(&observed(&world).await.bindings));
         }
         let _process = world.started_as(&user).await;
-        let orders = world.orders("o", 5, 0).await;
-        world.publish("100ms", &orders).await;
+        world.publish_orders("100ms", "o", 5, 0).await;
         world.until_closed(5).await;
     });
     join_all(runs).await;
@@ -149,8 +147,7 @@ async fn the_documented_users_can_apply_and_run() {
 /// A pipeline gives it a time; what it said until then tells how far it was.
 #[apply(world_test)]
 async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     wire.publish_all("orders.in", "30m.unpaid", &["one".to_owned()]).await;
     let text = std::fs::read_to_string(world.topology_file()).unwrap().replace("30m", "40m");
     std::fs::write(world.topology_file(), text).unwrap();
@@ -160,11 +157,10 @@ async fn waiting_ends_after_the_time_that_was_given_and_nothing_is_lost() {
     let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "15s"]).exits(1);
     insta::assert_snapshot!(world.shown(&applied));
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
-    let again = world.overdue(&["apply", "--yes"]).exits(0);
-    assert!(
-        again.stdout.contains("~ queue     orders.delay.30m  1 message to come out"),
-        "{again}"
-    );
+    world
+        .overdue(&["apply", "--yes"])
+        .exits(0)
+        .prints("~ queue     orders.delay.30m  1 message to come out");
 }
 
 /// Also what only adds, and what was looked at.

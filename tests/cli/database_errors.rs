@@ -56,14 +56,13 @@ async fn a_database_that_refuses_or_is_not_there() {
 async fn missing_tables_and_the_command_that_creates_them() {
     let world = World::empty().await;
     let mut runs = Runs::default();
-    let started = runs.at(&world, &["run"], &[]);
-    assert!(started.stderr.contains("overdue database init"), "{started}");
+    runs.at(&world, &["run"], &[]).reports("overdue database init");
     // Ours alone are not enough where there are no order tables.
     world.overdue(&INIT).exits(0);
-    assert_eq!(world.overdue(&["run"]).code, Some(78));
+    world.overdue(&["run"]).exits(78);
     // Without a terminal it cannot ask.
     runs.at(&world, &["database", "init", "--reference-tables"], &[]);
-    assert_eq!(world.overdue(&["run"]).code, Some(78));
+    world.overdue(&["run"]).exits(78);
     assert_nothing_declared(&world).await;
     // The advice is right, and can be followed twice.
     let all = ["database", "init", "--reference-tables", "--yes"];
@@ -137,8 +136,7 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
         ))
         .await;
     let _process = world.started(|it| _ = it.env("OVERDUE_DATABASE__URL", url)).await;
-    let orders = world.orders("o", 3, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 3, 0).await;
     world.until_closed(3).await;
     world.assert_invariants().await;
 }

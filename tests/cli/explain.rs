@@ -41,6 +41,5 @@ fn a_topology_without_a_ladder_has_none_to_export() {
     };
     let run = of(LADDER).exits(0);
     insta::assert_snapshot!("the_ladder_for_publishers", run.stdout);
-    let run = of(LEVELS).exits(78);
-    assert!(run.stderr.contains("has the strategy `levels`, and no ladder"), "{run}");
+    of(LEVELS).exits(78).reports("has the strategy `levels`, and no ladder");
 }

@@ -12,8 +12,7 @@ async fn nothing_but_yes_changes_anything() {
         "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace";
     for keys in ["n\n", "\n", "no\n", "yn\n", CTRL_D] {
         for command in [&["apply"][..], &["database", "init"]] {
-            let run = world.overdue_at_terminal(command, keys);
-            assert_eq!(run.code, Some(1), "{keys:?} {run}");
+            let run = world.overdue_at_terminal(command, keys).exits(1);
             assert!(run.stderr.ends_with("? [y/N] error: nothing was changed\n"), "{keys:?} {run}");
         }
         assert!(world.own_objects().await.queues.is_empty(), "{keys:?}");

@@ -19,8 +19,7 @@ async fn messages(world: &World) -> u32 {
 
 #[apply(world_test)]
 async fn one_order_goes_to_the_level_that_was_asked_for() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.in", "#").await;
     let id = r#"{"order_id":"4711"}"#;
     let both = r#"{"due_at":"2024-11-20T10:30:00Z","order_id":"4711"}"#;
@@ -116,8 +115,7 @@ after = ["1s"]
 /// From the command line, and as lines that name their delay in each way.
 #[apply(world_test)]
 async fn any_delay_goes_up_the_ladder_where_it_begins() {
-    let world = World::of(LADDER).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(LADDER).await.wired().await;
     let along = wire.listen("orders.ladder.10m", "#").await;
     #[expect(clippy::disallowed_methods, reason = "the publisher's clock is what is tested")]
     let now = jiff::Timestamp::now();
@@ -171,8 +169,7 @@ async fn refused_lines_are_named_by_number_and_the_others_are_published() {
     input.extend(b"\n\xff\xfe\n");
     let mut command = world.command(&["publish"]);
     command.env("NO_COLOR", "1");
-    let run = finish(command, Some(&input));
-    insta::assert_snapshot!(world.shown(&run));
+    insta::assert_snapshot!(world.shown(&finish(command, Some(&input))));
     assert_eq!(messages(&world).await, 2);
     let run = world.overdue_with_input(&["publish", "-o", "json"], "\n\nnonsense\n");
     let json = run.json();
@@ -193,8 +190,7 @@ async fn a_line_without_end_is_the_last() {
 /// Where the queue behind the level is full, the broker takes none.
 #[apply(world_test)]
 async fn lines_that_the_broker_refuses_are_counted() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = [
         ("x-max-length", lapin::types::AMQPValue::LongInt(1)),
         ("x-overflow", text("reject-publish")),
@@ -216,7 +212,7 @@ async fn a_path_with_a_queue_that_nothing_leads_to_is_refused() {
     let run = world.overdue(&["publish", "4711", "--after", "37m"]).exits(78);
     let said = "on the broker `orders.ladder.10m` leads `0.0.7.3.unpaid` to no level, a message would be parked";
     assert!(run.stderr.contains(said), "{run}");
-    assert_eq!(world.overdue(&["publish", "4711", "--after", "36m"]).code, Some(0));
+    world.overdue(&["publish", "4711", "--after", "36m"]).exits(0);
     assert_eq!(messages(&world).await, 1);
 }
 
@@ -229,11 +225,9 @@ async fn a_level_that_the_broker_does_not_have_is_refused() {
     std::fs::write(&file, text.replace("\"30m\"]", "\"30m\", \"37m\"]")).unwrap();
     let said =
         "on the broker `orders.in` leads `37m.unpaid` to no level, a message would be parked";
-    let one = world.overdue(&["publish", "4711", "--level", "37m"]).exits(78);
-    assert!(one.stderr.contains(said), "{one}");
+    world.overdue(&["publish", "4711", "--level", "37m"]).exits(78).reports(said);
     let lines = "{\"order_id\":1,\"level\":\"30m\"}\n{\"order_id\":2,\"level\":\"37m\"}\n";
-    let many = world.overdue_with_input(&["publish"], lines).exits(78);
-    assert!(many.stdout.contains(&format!("line 2: {said}")), "{many}");
+    world.overdue_with_input(&["publish"], lines).exits(78).prints(&format!("line 2: {said}"));
     world.parked(0).await;
     // A publisher that may not call the management API is not warned.
     let user = world.user_with("", ["^$", r"^orders\.in$", "^$"]).await;

@@ -48,8 +48,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
     ];
     let mut runs = Runs::default();
     for (file, environment) in rows {
-        let run = runs.on(&[("overdue.toml", file)], CONFIG, environment);
-        assert_eq!(run.code, Some(78), "{file} {environment:?}: {run}");
+        runs.on(&[("overdue.toml", file)], CONFIG, environment).exits(78);
     }
     runs.on(&[], &["--config", "elsewhere.toml", "config"], &[]);
     runs.on(&[("topology.toml", TOPOLOGY)], &["check"], &[("OVERDUE_LOG__FILTER", "overdue=loud")]);
@@ -58,8 +57,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
     let folder = Folder::with(&[]);
     let mut command = folder.command(CONFIG);
     command.env("OVERDUE_BROKER__URL", std::ffi::OsStr::from_bytes(b"amqp://h\xf6st"));
-    let run = finish(command, None).exits(78);
-    assert!(run.stderr.contains("OVERDUE_BROKER__URL: it is not UTF-8"), "{run}");
+    finish(command, None).exits(78).reports("OVERDUE_BROKER__URL: it is not UTF-8");
 }
 
 #[test]
@@ -195,8 +193,7 @@ fn config_shows_no_password_wherever_it_stands() {
 fn a_settings_file_in_a_folder_above_is_read() {
     let folder = Folder::with(&[("overdue.toml", "[worker]\nbatch_size = 7\n")]);
     std::fs::create_dir_all(folder.path("services/orders")).unwrap();
-    let run = folder.run_in("services/orders", CONFIG, &[]);
-    assert!(run.stdout.contains("batch_size = 7"), "{run}");
+    let run = folder.run_in("services/orders", CONFIG, &[]).prints("batch_size = 7");
     let file = folder.path("overdue.toml").canonicalize().unwrap().display().to_string();
     assert_eq!(run.stdout.lines().next(), Some(&*format!("# settings file: {file}")), "{run}");
     let json = folder.run_in("services/orders", &["config", "-o", "json"], &[]).json();
@@ -206,8 +203,7 @@ fn a_settings_file_in_a_folder_above_is_read() {
     // In a container every command reads what the worker reads.
     let named = Folder::with(&[("worker.toml", "[worker]\nlisten = \"127.0.0.1:9700\"\n")]);
     let file = named.path("worker.toml").display().to_string();
-    let health = named.run(&["health"], &[("OVERDUE_CONFIG", &file)]);
-    assert!(health.stderr.contains("127.0.0.1:9700"), "{health}");
+    named.run(&["health"], &[("OVERDUE_CONFIG", &file)]).reports("127.0.0.1:9700");
     named.run(CONFIG, &[("OVERDUE_CONFIG", "missing.toml")]).exits(78);
 }
 

@@ -33,8 +33,7 @@ fn counted(log: &str) -> usize {
 async fn parked_messages_do_not_flood_the_log() {
     const MESSAGES: usize = 300;
     for (filter, single_lines) in [("info", 0), ("debug", MESSAGES)] {
-        let world = World::new().await;
-        let wire = world.wire().await;
+        let (world, wire) = World::new().await.wired().await;
         let garbage: Vec<String> = (0..MESSAGES).map(|n| format!("{{ {n}")).collect();
         wire.publish_all("orders.in", "100ms.unpaid", &garbage).await;
         let due = async || wire.ready("orders.unpaid").await;

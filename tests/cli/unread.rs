@@ -30,14 +30,11 @@ fn what_a_command_prints_is_not_read_or_cannot_be_written() {
     for (topology, code) in [(WITHOUT_FINDINGS, 0), (&broken, 78)] {
         let folder = Folder::with(&[("topology.toml", topology)]);
         for arguments in [&["check"][..], &["check", "-o", "json"]] {
-            let run = finish(folder.command(arguments), unread(), Stdio::piped());
-            assert_eq!(run.code, Some(code), "{run}");
+            let run = finish(folder.command(arguments), unread(), Stdio::piped()).exits(code);
             assert!(!run.stderr.contains("panicked") && !run.stderr.contains("Broken"), "{run}");
-            let run = finish(folder.command(arguments), unread(), unread());
-            assert_eq!(run.code, Some(code), "without standard error: {run}");
+            finish(folder.command(arguments), unread(), unread()).exits(code);
             let full = File::options().write(true).open("/dev/full").unwrap();
-            let run = finish(folder.command(arguments), full.into(), Stdio::piped());
-            assert_eq!(run.code, Some(1), "on a full disk: {run}");
+            let run = finish(folder.command(arguments), full.into(), Stdio::piped()).exits(1);
             assert!(run.stderr.contains("cannot write to standard output: No space"), "{run}");
         }
     }
@@ -61,8 +58,7 @@ async fn a_worker_whose_log_nobody_reads() {
     let world = World::new().await;
     let mut command = world.command(&["run"]);
     let mut worker = command.stdout(unread()).stderr(unread()).spawn().unwrap();
-    let orders = world.orders("o", 3, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 3, 0).await;
     world.publish("100ms", &["nobody".to_owned()]).await;
     world.until_closed(3).await;
     world.parked(1).await;

@@ -40,10 +40,10 @@ async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
     assert_eq!((run.code, run.stderr.contains("not recorded")), (Some(0), false), "{run}");
     world.store.init(&world.schema, true).await.unwrap();
     // An apply without steps is none.
-    assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
+    world.overdue(&["apply", "--yes"]).exits(0);
     world.until_all_counted().await;
-    assert_eq!(world.overdue(&["remove", "--yes"]).code, Some(0));
-    assert_eq!(world.overdue(&["apply", "--yes"]).code, Some(0));
+    world.overdue(&["remove", "--yes"]).exits(0);
+    world.overdue(&["apply", "--yes"]).exits(0);
     world.orders("o", 3, 3_600_000).await;
     world.overdue(&["rebuild", "--yes"]).exits(0);
     let done = actions(&world).await;

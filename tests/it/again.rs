@@ -11,7 +11,7 @@ use overdue::internals::{
     wire::{DueNotice, Message},
 };
 
-use crate::support::{World, until};
+use crate::support::World;
 
 /// With `1h` and without it.
 const LEVELS: [&str; 2] = ["levels = [\"1m\", \"1h\"]", "levels = [\"1m\"]"];
@@ -57,8 +57,7 @@ async fn each_is_held_or_returned([before, after]: [&str; 2]) {
     let after = Topology::parse(&topology(after)).unwrap();
     let (held, ()) = tokio::join!(publishing, world.apply(&after));
     let held = u32::try_from(held).unwrap();
-    until("each that was confirmed waits", async || wire.ready(queue).await, |it| *it == held)
-        .await;
+    wire.until_ready(queue, held).await;
     assert_eq!(wire.ready("orders.parked").await, 0, "{before}");
     match publisher.publish(notice(&by_publishers)).await {
         Ok(()) => drop(world.parked(1).await),

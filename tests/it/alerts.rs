@@ -47,8 +47,7 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     let (world, webhook) = (World::new().await, Webhook::new(OK).await);
     settings(&world, &webhook, QUICK);
     let (process, address) = world.listening(quick).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    world.wire().await.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
     let parked = until_told(&webhook, "parked", "firing").await;
     let text = parked["text"].as_str().unwrap();
     assert!(text.starts_with("[overdue orders] parked on "), "{text}");
@@ -80,8 +79,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
     let webhook = Webhook::new(Answer::Status(500, "out of order")).await;
     settings(&world, &webhook, &format!("on = [\"parked\"]\n{QUICK}"));
     let mut process = worker(&world).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    world.wire().await.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
     process.until_logged("was not taken").await;
     let tried = async || webhook.posted().len();
     until("a second attempt", tried, |attempts| *attempts >= 2).await;
@@ -96,8 +94,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
     webhook.answers(Answer::Never);
     let mut process = worker(&world).await;
     until("a message that is not answered", tried, |attempts| *attempts > asked).await;
-    let orders = world.orders("o", 200, 300).await;
-    world.publish("300ms", &orders).await;
+    world.publish_orders("300ms", "o", 200, 300).await;
     world.until_closed(200).await;
     process.until_logged("not answered within 10 s").await;
     assert_eq!(process.logged("retry_in_ms=120000"), 1, "{}", process.log());
@@ -109,8 +106,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
 #[apply(world_test)]
 async fn a_message_is_not_sent_again_soon() {
     let (world, webhook) = (World::new().await, Webhook::new(OK).await);
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    world.wire().await.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
     let fine = "answer_contains = \"fine\"";
     let rows = [
         (Answer::Beginning, "", "alert sent"),
@@ -198,16 +194,14 @@ async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
     // The same from a worker, and where a word was missed in the answer.
     webhook.answers(Answer::Echo(404));
     let mut process = worker(&world).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
+    world.wire().await.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
     process.until_logged("was not taken").await;
     webhook.answers(Answer::Echo(200));
     process.until_logged("alert sent").await;
     assert!(process.log().contains("Cannot POST /***"), "{}", process.log());
     assert!(!process.log().contains("s3cret"), "{}", process.log());
     write("", "answer_contains = 'no such word'");
-    let run = send_alert(&world);
-    assert!(run.stdout.contains("does not contain no such word"), "{run}");
+    let run = send_alert(&world).prints("does not contain no such word");
     assert!(!run.to_string().contains("s3cret"), "{run}");
 }
 

@@ -14,8 +14,7 @@ fn array(values: Vec<AMQPValue>) -> AMQPValue {
 /// The messages are in the queue before the worker is there, so that they come in one batch.
 #[apply(world_test)]
 async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is_closed() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 30, 0).await;
     let garbage: Vec<(Vec<u8>, &str)> = vec![
         (b"".to_vec(), "the body is empty"),
@@ -65,8 +64,7 @@ async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is
 
 #[apply(world_test)]
 async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 10, 0).await;
     let body = vec![b'x'; 16 * 1024 * 1024];
     let worker = world.worker();
@@ -81,8 +79,7 @@ async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
 /// One that could be ours only makes the parking lot come sooner.
 #[apply(world_test)]
 async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let none = [
         text("2"),
         AMQPValue::LongInt(-5),
@@ -129,8 +126,7 @@ fn forged_death(queue: &str) -> AMQPValue {
 /// More of them than a level has slots for messages that it cannot get rid of.
 #[apply(world_test)]
 async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let known = world.orders("o", 1_040, 0).await;
     let forged = headers(&[
         ("x-death", forged_death("orders.unpaid")),
@@ -171,8 +167,7 @@ async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
 /// arrive.
 #[apply(world_test)]
 async fn properties_that_would_change_a_copys_way_are_not_copied() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 1, 60_000).await;
     let worker = world.worker();
     let forged = headers(&[
@@ -202,8 +197,7 @@ async fn properties_that_would_change_a_copys_way_are_not_copied() {
 #[apply(world_test)]
 async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exchange() {
     const LOST: usize = 1_064;
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 50, 0).await;
     wire.publish_all("orders.in", "100ms.nonsense", &vec!["100ms.nonsense".to_owned(); LOST]).await;
     let worker = world.worker();

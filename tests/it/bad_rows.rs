@@ -53,8 +53,7 @@ async fn a_deadline_farther_than_any_calendar_holds_up_nobody() {
     let worker = world.worker();
     world.until_closed(ORDERS - 3).await;
     worker.until("the others wait", |counts| counts.held + counts.put_back >= 3).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
+    worker.stops_after(0, 0).await;
 }
 
 /// An SQLSTATE that a row raises is its own. One that looks like an outage stops the row for ever, and only the row: what stands
@@ -150,8 +149,7 @@ async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
         })
         .await;
     process.until_logged("orders cannot be closed").await;
-    let good = world.orders("good", 1, 0).await;
-    world.publish("100ms", &good).await;
+    world.publish_orders("100ms", "good", 1, 0).await;
     world.until_closed(1).await;
     assert_eq!(world.status("good-0").await, "closed");
     world.sql("DROP TRIGGER refuse ON orders").await;
@@ -230,8 +228,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
         }
     }
     worker.until("all counted", |c| c.retried >= 15 && c.parked >= 5).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (55, 15, 5));
+    assert_eq!(worker.stops_after(15, 5).await.closed, 55);
 }
 
 /// 500 rows are a page of the sweep.

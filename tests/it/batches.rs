@@ -19,8 +19,7 @@ async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_c
              WHEN (NEW.id = 'o-17') EXECUTE FUNCTION refuse()",
         )
         .await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let worker = world.worker();
     world.until_closed(39).await;
     let parked = world.parked(1).await.remove(0);
@@ -29,8 +28,7 @@ async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_c
     assert!(reason.contains("order o-17 is under review"), "{reason}");
     assert!(reason.chars().count() <= 1_000, "{} characters", reason.chars().count());
     worker.until("all counted", |c| c.retried >= 3 && c.parked >= 1).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (39, 3, 1));
+    assert_eq!(worker.stops_after(3, 1).await.closed, 39);
 }
 
 #[apply(world_test)]
@@ -43,8 +41,7 @@ async fn many_rows_that_fail_leave_the_others_alone() {
              UPDATE order_items SET sku = 'broken' WHERE qty = 2 AND right(order_id, 1) IN ('3', '4')",
         )
         .await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let worker = world.worker();
     world.until_closed(48).await;
     let parked = world.parked(12).await;
@@ -52,8 +49,7 @@ async fn many_rows_that_fail_leave_the_others_alone() {
     assert!(reason.contains("stock_reserved_check"), "{reason}");
     assert!(reason.ends_with("given up after 3 retries"), "{reason}");
     worker.until("all counted", |c| c.retried >= 36 && c.parked >= 12).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (48, 36, 12));
+    assert_eq!(worker.stops_after(36, 12).await.closed, 48);
 }
 
 #[apply(world_test)]
@@ -74,8 +70,7 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
              UPDATE order_items SET sku = 'others' WHERE order_id <> 'o-5'",
         )
         .await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let worker = world.worker();
     until("the others closed", async || world.closed().await, |closed| *closed == 15).await;
     assert_eq!(others.len(), 15);
@@ -84,8 +79,7 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     let counts = async || worker.counts();
     until("settled", counts, |c| c.already_final == 1).await;
     assert_eq!(world.status("o-5").await, "paid");
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
+    worker.stops_after(0, 0).await;
 }
 
 /// Tables that vanish in mid-run are a person's business: no retry is burned and nothing is parked meanwhile.
@@ -116,15 +110,13 @@ async fn a_batch_that_takes_long_holds_up_no_other_batch() {
     let orders = world.orders("o", 40, 0).await;
     let mut client = world.store.client().await.unwrap();
     let held = world.stall(&mut client, "o-0").await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let few = WorkerSettings { batch_size: 1, in_flight: 3, ..settings() };
     let worker = world.worker_with(few);
     world.until_closed(39).await;
     assert_eq!(world.status("o-0").await, "unpaid");
     held.commit().await.unwrap();
     world.until_closed(40).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (40, 0, 0));
+    assert_eq!(worker.stops_after(0, 0).await.closed, 40);
     world.assert_invariants().await;
 }

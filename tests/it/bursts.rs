@@ -109,8 +109,7 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     until_settled(&world, &worker, 3_001).await;
     let counts = worker.until("parked", |c| c.retried >= 3 && c.parked >= 1).await;
     assert!(counts.burst > 0, "{counts:?}");
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (3, 1));
+    worker.stops_after(3, 1).await;
 }
 
 /// Orders that the effect guards are the oldest in the index for as long as that lasts, and more than a pass reads.
@@ -174,8 +173,7 @@ async fn three_workers_share_a_burst() {
 async fn killed_in_the_middle_of_a_burst() {
     let world = World::new().await;
     let orders = world.orders("o", 12_000, 3_600_000).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let mut client = world.store.client().await.unwrap();
     // One of them stands still until the worker is dead: it cannot be done before.
     let held = world.stall(&mut client, "o-11999").await;
@@ -219,7 +217,6 @@ async fn the_database_is_gone_in_the_middle_of_a_burst() {
     world.until_closed(12_000).await;
     until_settled(&world, &worker, 12_000).await;
     world.assert_invariants().await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
+    worker.stops_after(0, 0).await;
     assert_eq!(wire.ready("orders.unpaid").await, 0);
 }

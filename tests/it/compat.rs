@@ -31,8 +31,7 @@ fn with_ladder() -> String {
 
 /// A world with a queue `mails` where messages for `welcome` are due.
 async fn world_of_mails(topology: &str) -> (World, Wire) {
-    let world = World::of(topology).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(topology).await.wired().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
     (world, wire)
@@ -171,18 +170,16 @@ async fn a_forged_header_of_a_message_on_its_way_stops_nothing() {
 /// At the old name messages come early, so a binding there is moved; nobody is asked without a terminal.
 #[apply(world_test)]
 async fn exit_plugin_moves_a_binding_and_asks_before() {
-    let world = World::of(&with_levels()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&with_levels()).await.wired().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", "reminders", "welcome").await;
     let early = async || world.management().early_bindings(&world.topology).await.unwrap();
 
     let bind = ["exit-plugin", "reminders", "--bind"];
-    let run = world.overdue(&bind).exits(64);
-    assert!(
-        run.stdout.contains("move reminders -> mails by \"welcome\" to orders.compat.due -> mails"),
-        "{run}"
-    );
+    world
+        .overdue(&bind)
+        .exits(64)
+        .prints("move reminders -> mails by \"welcome\" to orders.compat.due -> mails");
     assert_eq!(early().await.len(), 1);
 
     let shown = world.overdue(&["exit-plugin", "reminders", "-o", "json"]).json();
@@ -191,7 +188,7 @@ async fn exit_plugin_moves_a_binding_and_asks_before() {
     world.overdue(&[&bind[..], &["--yes"]].concat()).exits(0);
     assert_eq!(early().await, []);
     // Nothing is left to ask about.
-    assert_eq!(world.overdue(&bind).code, Some(0));
+    world.overdue(&bind).exits(0);
 
     let run = world.overdue(&["exit-plugin", "remainders", "--bind", "--yes"]).exits(1);
     assert!(run.stderr.contains("has no exchange remainders"), "{run}");
@@ -278,8 +275,7 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
                 proxy.freeze_to_service();
             }
             EACH => {
-                let ready = async || wire.ready("orders.compat").await;
-                until("all in hand", ready, |ready| *ready == 0).await;
+                wire.until_ready("orders.compat", 0).await;
             }
             _ if n > EACH && n % 35 == 0 => {}
             _ => continue,
@@ -305,8 +301,7 @@ async fn killed_in_the_middle_nothing_is_lost_and_nothing_is_early() {
 /// A subscriber's queue that refuses keeps messages in the worker, and `/readyz` says so.
 #[apply(world_test)]
 async fn what_a_full_queue_refuses_is_tried_again_and_the_worker_says_so() {
-    let world = World::of(&with_levels()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&with_levels()).await.wired().await;
     let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("mails", &full).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;

@@ -78,8 +78,7 @@ async fn verify_and_its_probe() {
 #[apply(world_test)]
 async fn every_form_of_x_delay_with_the_plugin_itself() {
     let Some(services) = Services::delayed() else { return };
-    let world = World::bare(services, TOPOLOGY).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::bare(services, TOPOLOGY).await.wired().await;
     wire.plugin_exchange().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", "reminders", "welcome").await;
@@ -92,8 +91,7 @@ async fn every_form_of_x_delay_with_the_plugin_itself() {
 #[apply(world_test)]
 async fn exit_plugin_guides_the_switch() {
     let Some(services) = Services::delayed() else { return };
-    let world = World::with(services, TOPOLOGY).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::with(services, TOPOLOGY).await.wired().await;
     wire.plugin_exchange().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", "reminders", "welcome").await;
@@ -121,8 +119,7 @@ async fn exit_plugin_guides_the_switch() {
 
     // A copy that the file knows nothing of would not outlive the next apply.
     let bind = ["exit-plugin", "reminders", "--bind", "--yes"];
-    let run = world.overdue(&bind).exits(78);
-    assert!(run.stderr.contains(&section), "{run}");
+    world.overdue(&bind).exits(78).reports(&section);
     std::fs::write(world.topology_file(), format!("{TOPOLOGY}\n{section}")).unwrap();
     let run = world.overdue(&bind).exits(0);
     for copied in
@@ -136,8 +133,7 @@ async fn exit_plugin_guides_the_switch() {
     assert_ne!(run.code, Some(0), "{run}");
     world.delete("exchanges", "reminders").await;
     world.overdue(&["apply", "--yes"]).exits(0);
-    let run = world.overdue(&["exit-plugin", "reminders"]);
-    assert!(run.stdout.contains("to upgrade: yes"), "{run}");
+    world.overdue(&["exit-plugin", "reminders"]).prints("to upgrade: yes");
     let delay = headers(&[("x-delay", AMQPValue::LongInt(500))]);
     let published = Instant::now();
     wire.publish("events", "welcome", delay, b"2").await;
@@ -157,7 +153,7 @@ impl Wire {
     }
 }
 
-const RULES: &str = "
+pub(super) const RULES: &str = "
 [[timeout]]
 name = \"unpaid\"
 after = \"2s\"
@@ -182,8 +178,7 @@ fn levels() -> String {
 #[apply(world_test)]
 async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_through_the_plugin() {
     let Some(services) = Services::delayed() else { return };
-    let world = World::with(services, &delayed_exchange()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::with(services, &delayed_exchange()).await.wired().await;
     let orders = world.orders("o", 20, 2_000).await;
     let lines: Vec<String> =
         orders.iter().map(|id| serde_json::json!({ "order_id": id }).to_string()).collect();
@@ -209,8 +204,7 @@ async fn nothing_is_published_that_no_queue_is_bound_for() {
     let Some(services) = Services::delayed() else { return };
     let world = World::with(services, &delayed_exchange()).await;
     world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
-    let refused = world.overdue(&["publish", "4711"]).exits(78);
-    assert!(refused.stderr.contains("would be parked"), "{refused}");
+    world.overdue(&["publish", "4711"]).exits(78).reports("would be parked");
     let delayed = world.management().observe().await.unwrap().delayed;
     assert_eq!(delayed.get("orders.delayed"), Some(&0));
 }
@@ -220,16 +214,14 @@ async fn nothing_is_published_that_no_queue_is_bound_for() {
 async fn levels_to_the_plugin_and_back_loses_nothing_that_waits() {
     let Some(services) = Services::delayed() else { return };
     let mut world = World::with(services, &levels()).await;
-    let first = world.orders("levels", 20, 1_500).await;
-    world.publish("2s", &first).await;
+    world.publish_orders("2s", "levels", 20, 1_500).await;
     for (n, text) in [delayed_exchange(), levels()].iter().enumerate() {
         std::fs::write(world.topology_file(), text).unwrap();
         world.topology = Topology::parse(text).unwrap();
         world.overdue(&["apply", "--yes"]).exits(0);
         // In the plugin for longer than the way back takes.
         let (due_in_ms, level) = if n == 0 { (19_500, "20s") } else { (3_500, "2s") };
-        let next = world.orders(&format!("o{n}"), 20, due_in_ms).await;
-        world.publish(level, &next).await;
+        world.publish_orders(level, &format!("o{n}"), 20, due_in_ms).await;
         let planned = world.overdue(&["plan"]);
         if n == 1 {
             assert!(planned.stdout.contains("orders.delayed"), "{planned}");

@@ -16,7 +16,7 @@ use overdue::internals::{
 };
 use tokio::{runtime::Handle, task::block_in_place};
 
-use crate::support::{Wire, World, until};
+use crate::support::{Wire, World};
 
 const BEFORE: &str = r#"
 name = "orders"
@@ -37,12 +37,7 @@ impl World {
     /// A plan that deletes both long levels.
     async fn about_to_delete(before: &str) -> (Self, Plan) {
         let mut world = Self::of(before).await;
-        let queues = world.topology.objects().queues;
-        let look = async || {
-            let seen = world.management().observe().await.unwrap();
-            queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
-        };
-        until("every queue counted", look, |missing| *missing == 0).await;
+        world.until_all_counted().await;
         world.mean(&before.replace(r#", "30m", "40m""#, ""));
         let management = world.management();
         let (plan, _) = TopologyChange::new(&management, &world.topology).plan().await.unwrap();
@@ -101,7 +96,7 @@ impl Wire {
     async fn give_back(&self, queue: &str, held: BasicGetMessage) {
         let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
         held.delivery.acker.nack(requeue).await.unwrap();
-        until("given back", async || self.ready(queue).await, |ready| *ready == 1).await;
+        self.until_ready(queue, 1).await;
     }
 }
 
@@ -195,8 +190,7 @@ async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     wire.channel.queue_unbind(queue, exchange, "".into(), FieldTable::default()).await.unwrap();
     let soon = persistent().with_expiration("1".into());
     assert!(wire.publish("", "orders.delay.40m", soon, b"stuck").await.is_ack());
-    let look = async || wire.ready("orders.delay.40m").await;
-    until("due", look, |ready| *ready == 0).await;
+    wire.until_ready("orders.delay.40m", 0).await;
     let ends = world.carry_out(&plan, async {}).await;
     assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
     wire.bind("orders.parked", "orders.park", "").await;

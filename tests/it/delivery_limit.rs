@@ -9,8 +9,8 @@ const GOOD: usize = 20;
 /// The workers are killed as soon as the order of the culprit is being closed. The sweep closes what was parked with it.
 #[apply(world_test)]
 async fn a_message_that_kills_its_workers_is_parked() {
-    let world = World::of(&format!("{TOPOLOGY}\n[queues]\ndelivery_limit = {LIMIT}\n")).await;
-    let wire = world.wire().await;
+    let (world, wire) =
+        World::of(&format!("{TOPOLOGY}\n[queues]\ndelivery_limit = {LIMIT}\n")).await.wired().await;
     let mut orders = world.orders("o", GOOD, 0).await;
     orders.splice(GOOD / 2..GOOD / 2, world.orders("culprit", 1, 0).await);
     let key = format!("hashtext('{}')", world.schema);

@@ -73,8 +73,7 @@ async fn nothing_applied_and_no_tables() {
         ("OVERDUE_DATABASE__URL", "postgres://127.0.0.1:1/nowhere"),
         ("OVERDUE_TOPOLOGY", "nowhere.toml"),
     ];
-    let run = diagnosed(&world, &nowhere);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = diagnosed(&world, &nowhere).exits(2);
     let checks = checks(&run);
     assert_eq!(checks.len(), 45);
     let errors = checks.iter().filter(|(_, (severity, _))| severity == "error");
@@ -94,8 +93,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     let world = prepared().await;
     let run = ends(&world, 0, &["doctor", "-o", "json"]);
     assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
-    let text = ends(&world, 0, &["doctor"]);
-    assert!(text.stdout.contains("\n45 checks: "), "{text}");
+    let text = ends(&world, 0, &["doctor"]).prints("\n45 checks: ");
     assert!(text.stdout.ends_with(", 43 ok\n"), "{text}");
 
     let [broker, management] = world.urls_of(None);
@@ -122,8 +120,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
 
     // The tag is there; what lacks is the way into the virtual host.
     let user = world.user("management").await;
-    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
-    assert_eq!(run.code, Some(2), "{run}");
+    let run = world.overdue_as(&["doctor", "-o", "json"], &user).exits(2);
     let found = checks(&run);
     assert_eq!(found["Broker management-api"].0, "ok", "{run}");
     let reason = format!("may not use virtual host {}", world.vhost);
@@ -135,8 +132,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     }
     // Least privilege: a warning says which tag shows what may not be seen.
     world.permit(&user, ["^$", r"^orders\.", r"^orders\."]).await;
-    let run = world.overdue_as(&["doctor", "-o", "json"], &user);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_as(&["doctor", "-o", "json"], &user).exits(0);
     assert_eq!(
         not_ok(&run),
         [

@@ -79,8 +79,7 @@ async fn an_event_name_that_is_no_routing_key_is_refused_at_insert() {
 /// Rows of a table that was made by hand.
 #[apply(world_test)]
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     world
         .sql(
@@ -109,8 +108,7 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
 
 #[apply(world_test)]
 async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_in_the_end() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = full_subscriber(&wire, "order.closed").await;
     let other = wire.listen("orders.events", "#").await;
     let _worker = world.worker();
@@ -154,8 +152,7 @@ async fn a_full_subscriber_makes_few_copies_for_the_others_and_gets_everything_i
 
 #[apply(world_test)]
 async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = full_subscriber(&wire, "order.closed").await;
     let other = wire.listen("orders.events", "order.shipped").await;
     let _worker = world.worker();
@@ -176,8 +173,7 @@ async fn later_events_of_an_order_wait_for_the_one_that_is_refused() {
 /// A session knows nothing of the rows that the last one skipped, and reads them first.
 #[apply(world_test)]
 async fn a_refused_event_does_not_overtake_an_earlier_one_of_another_page() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "order.#").await;
     world
         .sql(
@@ -223,8 +219,7 @@ async fn events_of_many_commits_are_published_together() {
 
 #[apply(world_test)]
 async fn a_worker_without_events_closes_and_writes_and_publishes_none() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     // Of somebody else: they are left where they are.
     write(&world, &[("order.paid", "other")]).await;
@@ -242,8 +237,7 @@ async fn a_worker_without_events_closes_and_writes_and_publishes_none() {
 /// of that text, or cannot be compared.
 #[apply(world_test)]
 async fn an_event_that_the_worker_may_not_publish_does_not_stop_the_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;

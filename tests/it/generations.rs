@@ -26,17 +26,14 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
             .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
     });
     worker.until_logged("worker ready").await;
-    let first = world.orders("first", 1, 0).await;
-    world.publish("100ms", &first).await;
+    world.publish_orders("100ms", "first", 1, 0).await;
     world.until_closed(1).await;
 
     let text = BEFORE.replace("20", "30");
     std::fs::write(world.topology_file(), &text).unwrap();
     world.topology = Topology::parse(&text).unwrap();
-    let applied = world.overdue(&["apply", "--yes"]).exits(0);
-    assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
-    let second = world.orders("second", 1, 0).await;
-    world.publish("100ms", &second).await;
+    world.overdue(&["apply", "--yes"]).exits(0).prints("+ queue     orders.unpaid.2");
+    world.publish_orders("100ms", "second", 1, 0).await;
     world.until_closed(2).await;
     // The same session took it up.
     assert_eq!(worker.logged("worker ready"), 1, "{}", worker.log());
@@ -74,8 +71,7 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
     until_not_ready(address, "consuming: nothing is consumed for timeout unpaid. The management")
         .await;
     let _with_tag = world.started(|_| {}).await;
-    let order = world.orders("o", 1, 0).await;
-    world.publish("100ms", &order).await;
+    world.publish_orders("100ms", "o", 1, 0).await;
     world.until_closed(1).await;
     world.assert_invariants().await;
 }
@@ -84,8 +80,7 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
 #[apply(world_test)]
 async fn a_worker_with_the_file_from_before_binds_no_queue_that_was_replaced() {
     let world = World::of(BEFORE).await;
-    let first = world.orders("first", 10, 0).await;
-    world.publish("100ms", &first).await;
+    world.publish_orders("100ms", "first", 10, 0).await;
     let waits = async || world.management().observe().await.unwrap().messages_in("orders.unpaid");
     until("all of it is due", waits, |messages| *messages == Some(10)).await;
     world.apply(&Topology::parse(&BEFORE.replace("20", "30")).unwrap()).await;
@@ -93,8 +88,7 @@ async fn a_worker_with_the_file_from_before_binds_no_queue_that_was_replaced() {
     assert!(before.queues.contains_key("orders.unpaid.2"));
     let mut worker = world.started(|_| {}).await;
     worker.until_logged("the broker has these queues in use").await;
-    let second = world.orders("second", 10, 0).await;
-    world.publish("100ms", &second).await;
+    world.publish_orders("100ms", "second", 10, 0).await;
     world.until_closed(20).await;
     assert_eq!(world.own_objects().await, before);
     world.assert_invariants().await;

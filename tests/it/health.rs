@@ -45,8 +45,7 @@ async fn a_worker_that_works_is_ready_and_live() {
     assert_eq!((asked.code, &asked.json()["ok"]), (Some(1), &false.into()), "{asked}");
     let nobody = format!("error: no worker answers at {listen}: ");
     assert!(asked.stderr.starts_with(&nobody), "{asked}");
-    let asked = world.overdue(&["health"]).exits(78);
-    assert!(asked.stderr.contains("worker.listen is empty"), "{asked}");
+    world.overdue(&["health"]).exits(78).reports("worker.listen is empty");
 }
 
 /// Its connections are all well, and nothing is closed: neither its messages came nor does it sweep.
@@ -66,8 +65,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     let asked = world.overdue(&["health", "--listen", &address.to_string()]).exits(1);
     assert!(asked.stderr.starts_with("error: not ready: closing: "), "{asked}");
     // Another order is closed in time: this one alone does not say that the worker is stuck.
-    let orders = world.orders("o", 1, 100).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 1, 100).await;
     world.until_closed(1).await;
     until_ready(address).await;
     // And then no more.
@@ -77,8 +75,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
              CREATE TRIGGER refuse BEFORE UPDATE ON orders FOR EACH STATEMENT EXECUTE FUNCTION refuse()",
         )
         .await;
-    let later = world.orders("later", 3, 100).await;
-    world.publish("100ms", &later).await;
+    let later = world.publish_orders("100ms", "later", 3, 100).await;
     until_not_ready(address, "closing: ").await;
     world.sql("DROP TRIGGER refuse ON orders").await;
     world.publish("100ms", &[lost, later].concat()).await;

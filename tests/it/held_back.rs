@@ -67,8 +67,7 @@ impl World {
 /// What its publisher wrote beside it stays.
 #[apply(world_test)]
 async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let due = wire.listen("orders.dlx", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("100ms"), ..settings() });
     // Put back until it is due, and retried until it is given up.
@@ -77,7 +76,7 @@ async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
         wire.publish("orders.in", "100ms.unpaid", delivered_at(OVER_MS), body).await;
     }
     worker.until("put back twice, and retried", |c| c.put_back >= 2 && c.retried >= 3).await;
-    until("parked", async || wire.ready(LOT).await, |ready| *ready == 1).await;
+    wire.until_ready(LOT, 1).await;
     world.due_now().await;
     world.until_closed(1).await;
     worker.stop().await;
@@ -144,8 +143,7 @@ async fn a_message_that_is_years_away_is_an_error_before_it_is_the_next_one() {
     let run = until("found", look, |run| run.findings().contains(&error)).await;
     let purge = format!("rabbitmqctl purge_queue -p {} orders.unpaid", world.vhost);
     assert!(run.stdout.contains(&purge), "{run}");
-    let status = world.overdue(&["status"]);
-    assert!(status.stdout.contains("orders.unpaid: it holds a message back until 20"), "{status}");
+    world.overdue(&["status"]).prints("orders.unpaid: it holds a message back until 20");
     world
         .call(reqwest::Method::DELETE, "queues", &["orders.unpaid", "contents"], json!(null))
         .await;
@@ -177,8 +175,7 @@ async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
 #[apply(world_test)]
 async fn a_notice_with_the_header_waits_in_its_level_for_both() {
     let Some(services) = Services::rabbitmq_44() else { return };
-    let world = World::with(services, TOPOLOGY).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::with(services, TOPOLOGY).await.wired().await;
     let properties = delivered_at(now_ms() + i64::try_from(DAY_MS).unwrap());
     assert!(wire.publish("orders.in", "100ms.unpaid", properties, b"nobody").await.is_ack());
     let level = "orders.delay.100ms";
@@ -198,8 +195,7 @@ async fn a_notice_with_the_header_waits_in_its_level_for_both() {
 #[apply(world_test)]
 async fn a_delivery_time_that_is_too_far_away_is_named_while_another_one_shields_the_queue() {
     let Some(services) = Services::rabbitmq_44() else { return };
-    let world = World::with(services, TOPOLOGY).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::with(services, TOPOLOGY).await.wired().await;
     for at_ms in [now_ms() + i64::try_from(DAY_MS).unwrap(), now_ms() * 1_000] {
         let properties = delivered_at(at_ms);
         assert!(wire.publish("", "orders.unpaid", properties, b"nobody").await.is_ack());

@@ -114,8 +114,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     transaction.execute("SELECT FROM closures FOR UPDATE", &[]).await.unwrap();
     let mut worker = world.started(|it| _ = it.env("OVERDUE_WORKER__SWEEP_EVERY", "50ms")).await;
     worker.until_logged("old rows cannot be deleted").await;
-    let orders = world.orders("o", 50, 200).await;
-    world.publish("200ms", &orders).await;
+    world.publish_orders("200ms", "o", 50, 200).await;
     world.until_closed(50).await;
     until_rows(&world, [300, 70, 0, 100]).await;
     transaction.rollback().await.unwrap();
@@ -147,8 +146,7 @@ async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_g
         })
         .await;
     worker.until_logged("old rows cannot be deleted").await;
-    let orders = world.orders("o", 20, 200).await;
-    world.publish("200ms", &orders).await;
+    world.publish_orders("200ms", "o", 20, 200).await;
     world.until_closed(20).await;
     let log = worker.log();
     assert!(log.contains("permission denied for table closures"), "{log}");

@@ -12,8 +12,7 @@ use crate::support::{
 /// Far more than one channel may have unacked: they wait, and what is due behind them is closed at once.
 #[apply(world_test)]
 async fn what_is_held_limits_nothing_that_is_due() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let early = world.orders("early", 3_000, 3_600_000).await;
     let due = world.orders("due", 500, 0).await;
     wire.publish_all("orders.dlx", "1s.unpaid", &early).await;
@@ -52,8 +51,7 @@ fn guarded() -> Effect {
 /// It backs off, is not parked, and is in nobody's way.
 #[apply(world_test)]
 async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_level() {
-    let world = World::of(&guarded_topology()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&guarded_topology()).await.wired().await;
     let orders = world.orders("o", 1_000, 0).await;
     world.sql("CREATE TABLE guards AS SELECT id FROM orders").await;
     let worker = world.worker_of(guarded(), settings());
@@ -72,7 +70,6 @@ async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_lev
     assert_eq!((worker.counts().retried, worker.counts().parked), (0, 0));
     world.sql("DELETE FROM guards").await;
     world.until_closed(1_100).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
+    worker.stops_after(0, 0).await;
     world.assert_invariants().await;
 }

@@ -37,8 +37,7 @@ fn peak(process: u32) -> usize {
 /// They are in the queue before the worker is there, so that the prefetch count admits all of them.
 #[apply(world_test)]
 async fn large_bodies_are_parked_untouched_and_never_in_memory() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 500, 0).await;
     let good: Vec<&[String]> = orders.chunks(orders.len().div_ceil(LARGE)).collect();
     for n in 0..LARGE {
@@ -86,8 +85,7 @@ async fn large_bodies_are_parked_untouched_and_never_in_memory() {
 async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
     const PASSED: [usize; 4] = [0, 60_000, 300_000, MAX_PASSED_BYTES];
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
-    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&format!("{TOPOLOGY}\n{compat}")).await.wired().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
     let publish = async |kind: &str, size: usize, n: usize| {
@@ -147,8 +145,7 @@ async fn large_headers_kill_no_worker() {
     const VALUES: usize = 100_000;
     const MESSAGES: usize = 60;
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
-    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&format!("{TOPOLOGY}\n{compat}")).await.wired().await;
     let values = vec![AMQPValue::Void; VALUES];
     let mut headers = FieldTable::default();
     headers.insert("x-delay".into(), AMQPValue::LongInt(1));
@@ -164,7 +161,7 @@ async fn large_headers_kill_no_worker() {
     let process = world.started(|_| {}).await;
     world.until_closed(orders.len()).await;
     let all = u32::try_from(MESSAGES).unwrap();
-    until("they are parked", async || wire.ready("orders.parked").await, |it| *it == all).await;
+    wire.until_ready("orders.parked", all).await;
     let peak = peak(process.id());
     let read = VALUES * MESSAGES * size_of::<AMQPValue>();
     assert!(peak < read / 2, "{} MiB for {} MiB of headers", peak / MIB, read / MIB);
@@ -177,8 +174,7 @@ async fn large_headers_kill_no_worker() {
 #[apply(world_test)]
 async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
-    let world = World::of(&format!("{TOPOLOGY}\n{compat}")).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&format!("{TOPOLOGY}\n{compat}")).await.wired().await;
     wire.queue("mails", &[]).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
     let worker = world.worker();
@@ -223,8 +219,7 @@ async fn what_waits_in_memory_is_bounded_in_bytes() {
 /// What is large only in its own words is read like any other.
 #[apply(world_test)]
 async fn a_forged_size_is_not_believed() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 1, 0).await;
     let worker = world.worker();
     let forged = with_header("x-body-left-out", "9999999");

@@ -20,14 +20,12 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     effect(&world, WRITTEN);
     let wire = world.wire().await;
     let mut process = world.started(|_| {}).await;
-    let first = world.orders("first", 20, 0).await;
-    world.publish("100ms", &first).await;
+    world.publish_orders("100ms", "first", 20, 0).await;
     world.until_closed(20).await;
 
     world.delete("queues", "orders.unshipped").await;
     process.until_logged("this timeout lacks a queue").await;
-    let second = world.orders("second", 20, 0).await;
-    world.publish("100ms", &second).await;
+    world.publish_orders("100ms", "second", 20, 0).await;
     world.until_closed(40).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     assert_eq!(process.logged("this timeout lacks a queue"), 1, "{}", process.log());
@@ -57,8 +55,7 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
     let wrong = world.orders("wrong", 20, 0).await;
     wire.publish_all("orders.dlx", "100ms.unshipped", &wrong).await;
     process.until_logged("orders cannot be closed").await;
-    let good = world.orders("good", 20, 0).await;
-    world.publish("100ms", &good).await;
+    world.publish_orders("100ms", "good", 20, 0).await;
     let left = async |prefix: &str| {
         let left = "SELECT count(*) FROM orders WHERE status = 'unpaid' AND id LIKE";
         world.number(&format!("{left} '{prefix}-%'")).await
@@ -149,14 +146,12 @@ async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
 /// A burst closes what waits when the database takes writes again, so no batch says that it does.
 #[apply(world_test)]
 async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let (process, grant) = read_only(&world, "OVERDUE_WORKER__SWEEP_EVERY", "1h").await;
     // More than twice what a burst is begun for.
     let orders = world.orders_without_stock("o", 1_500).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
-    let ready = async || wire.ready("orders.unpaid").await;
-    until("all are in hand", ready, |ready| *ready == 0).await;
+    wire.until_ready("orders.unpaid", 0).await;
     let failures = async || process.logged("orders cannot be closed");
     until("an attempt", failures, |count| *count >= 1).await;
     world.sql(&grant).await;
@@ -170,8 +165,7 @@ async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
 /// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
 #[apply(world_test)]
 async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let (mut process, grant) = refused_writes(&world, &wire).await;
     world.sql(&grant).await;
     world.until_closed(200).await;

@@ -411,7 +411,7 @@ fn scripts() -> Vec<Row> {
     vec![
         row(
             "payments and a batch",
-            82,
+            150,
             closing(|| {
                 vec![
                     messages(&CLOSE, &ALL, true),
@@ -422,28 +422,28 @@ fn scripts() -> Vec<Row> {
         ),
         row(
             "a deadline that moves and a batch",
-            170,
+            840,
             closing(|| vec![messages(&CLOSE, &ALL, true), extension(), hurried(&ALL)]),
         ),
         // The second statement reads the items when the order is locked.
         row(
             "items that change and a batch",
-            7,
+            10,
             closing(|| vec![messages(&CLOSE, &ALL, true), edit("o-1", "unpaid", "reserved")]),
         ),
         row(
             "items that change and free orders",
-            9,
+            12,
             closing(|| vec![messages(&CONTENDED, &ALL, true), edit("o-1", "unpaid", "reserved")]),
         ),
         row(
             "items that change and a cancellation",
-            7,
+            10,
             cancelling(|| vec![messages(&CANCEL, &ALL, true), edit("o-1", "paid", "sold")]),
         ),
         row(
             "items that change and a cancellation of free orders",
-            9,
+            12,
             cancelling(|| {
                 vec![messages(&CANCEL_CONTENDED, &ALL, true), edit("o-1", "paid", "sold")]
             }),
@@ -452,7 +452,7 @@ fn scripts() -> Vec<Row> {
             tables: PAYMENT,
             ..row(
                 "payments with a foreign key",
-                1,
+                846,
                 charging(|| {
                     let insert = "INSERT INTO payment VALUES ($1, 'pending')";
                     vec![
@@ -465,12 +465,12 @@ fn scripts() -> Vec<Row> {
         },
         row(
             "sweep, burst and messages",
-            430,
+            1630,
             closing(|| vec![messages(&CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]),
         ),
         row(
             "batches of two workers and a payment",
-            295,
+            1638,
             closing(|| {
                 vec![
                     messages(&CLOSE, &["o-0", "o-1"], true),
@@ -481,7 +481,7 @@ fn scripts() -> Vec<Row> {
         ),
         row(
             "a worker that waits for no stock",
-            256,
+            1743,
             closing(|| {
                 vec![
                     hurried(&ALL),
@@ -492,7 +492,7 @@ fn scripts() -> Vec<Row> {
         ),
         row(
             "parcels against cancel",
-            418,
+            2018,
             cancelling(|| {
                 vec![
                     messages(&CANCEL, &ALL, true),
@@ -503,7 +503,7 @@ fn scripts() -> Vec<Row> {
         ),
         row(
             "buyers against complete",
-            480,
+            2310,
             Case {
                 actors: || {
                     vec![

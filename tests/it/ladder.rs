@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    World, until,
+    World,
     worker::{millis, settings},
 };
 
@@ -121,8 +121,7 @@ async fn orders_due_after_any_delay_are_closed_when_they_are_due() {
 /// A notice that is far too early goes back for the rest, by the ladder; so does a retry.
 #[apply(world_test)]
 async fn early_notices_and_retries_wait_in_the_ladder() {
-    let world = World::of(&ladder("20s")).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&ladder("20s")).await.wired().await;
     let early = world.orders("early", 20, 7_500).await;
     let through = wire.listen("orders.ladder.again", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("900ms"), ..settings() });
@@ -144,8 +143,7 @@ async fn early_notices_and_retries_wait_in_the_ladder() {
 /// The copies are refused; their orders are asked for again and again, and closed at their deadline.
 #[apply(world_test)]
 async fn orders_whose_copies_are_refused_are_closed_on_time() {
-    let world = World::of(&ladder("9s")).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&ladder("9s")).await.wired().await;
     let mut process = world.started(|it| _ = it.env("OVERDUE_WORKER__HOLD", "500ms")).await;
     world.call(Method::DELETE, "exchanges", &["orders.ladder.again"], Value::Null).await;
     // Early enough that there is a rest when they are asked for, however slow the machine is.
@@ -195,8 +193,7 @@ async fn a_ladder_that_changes_and_goes_loses_nothing_that_waits() {
 async fn messages_for_no_queue_hold_up_none_of_a_hundred_good_ones() {
     /// More than twice as many as the broker of the tests has slots.
     const LOST: u32 = 2_500;
-    let world = World::of(&ladder("10s")).await;
-    let wire = world.wire().await;
+    let (_world, wire) = World::of(&ladder("10s")).await.wired().await;
     let good = wire.listen("orders.dlx", "#.unpaid").await;
     let bodies: Vec<String> = (0..LOST).map(|n| n.to_string()).collect();
     wire.publish_all("orders.ladder.1s", "1.nobody", &bodies).await;
@@ -207,6 +204,5 @@ async fn messages_for_no_queue_hold_up_none_of_a_hundred_good_ones() {
     assert_eq!(arrived.len(), 100);
     assert!(waited >= Duration::from_secs(2), "{waited:?}");
     // If they were held up, the broker would try again as many as it has slots every three minutes.
-    let parked = async || wire.ready("orders.parked").await;
-    until("all parked", parked, |ready| *ready == LOST).await;
+    wire.until_ready("orders.parked", LOST).await;
 }

@@ -39,8 +39,7 @@ async fn a_python_order_service_out_of_the_tutorial_gets_its_orders_closed() {
     let (url, mut arguments) = (world.broker_url(), vec![]);
     arguments.extend([url.as_str(), "1s.unpaid"]);
     arguments.extend(orders.iter().map(String::as_str));
-    let run = python("examples/python/tutorial_order_service.py", &arguments, "");
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = python("examples/python/tutorial_order_service.py", &arguments, "").exits(0);
     assert_eq!(run.stdout.lines().count(), 30, "{run}");
     assert_closed_by_message(&world, 29).await;
     assert_eq!(world.status(&orders[7]).await, "paid");
@@ -142,8 +141,7 @@ impl OrderService {
             };
             let line =
                 |case: &&Value| format!("o-{0} 2026-11-20T10:30:00Z {0}\n", case["delay_ms"]);
-            let done = run(cases.iter().map(line).collect());
-            assert_eq!(done.code, Some(0), "{done}");
+            run(cases.iter().map(line).collect()).exits(0);
             let expected = cases.iter().map(|case| {
                 let text = |key: &str| case[key].as_str().unwrap().to_owned();
                 (format!("o-{}", case["delay_ms"]), text("exchange"), text("routing_key"))

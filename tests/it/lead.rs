@@ -212,16 +212,14 @@ async fn the_database_decides_by_its_clock_also_when_it_is_set() {
 /// The whole way with real clocks: levels let go early, and no order is closed before its time or takes a hop more.
 #[apply(world_test)]
 async fn levels_let_go_early_and_nothing_is_closed_early() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.in", "#").await;
     wire.bind(&along, "orders.again", "#").await;
     let worker = world.worker();
     world.publish("100ms", &world.orders("first", 1, 0).await).await;
     world.until_closed(1).await;
     for round in 0..10 {
-        let orders = world.orders(&format!("o{round}"), 5, 2_000).await;
-        world.publish("2s", &orders).await;
+        world.publish_orders("2s", &format!("o{round}"), 5, 2_000).await;
     }
     world.until_closed(51).await;
     let counts = worker.stop().await;

@@ -31,8 +31,7 @@ fn using(level: &str) -> String {
 
 #[apply(world_test)]
 async fn an_early_notice_takes_the_best_level_that_is_there() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let mut process = world.started(|_| {}).await;
     world.apply(&without(&["2s"])).await;
     process.until_logged("the broker does not route to these levels").await;
@@ -60,8 +59,7 @@ async fn an_early_notice_takes_the_best_level_that_is_there() {
 /// What is due soon is held until then; what is not would be unacked for too long.
 #[apply(world_test)]
 async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_the_reason() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let mut process = world.started(|_| {}).await;
     for (level, queue) in world.topology.delay_queues() {
         for exchange in ["orders.in", "orders.again"] {
@@ -90,16 +88,14 @@ async fn without_any_level_a_short_rest_is_held_and_a_long_one_is_parked_with_th
     world.apply(&world.topology).await;
     process.until_logged("the broker routes to these levels again").await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &late).await;
-    let waits = async || wire.ready("orders.delay.30m").await;
-    until("it waits in the longest level", waits, |ready| *ready == 1).await;
+    wire.until_ready("orders.delay.30m", 1).await;
     world.assert_invariants().await;
 }
 
 /// RabbitMQ returns the copies, whatever the management API says.
 #[apply(world_test)]
 async fn notices_put_back_into_a_level_that_is_gone_wait_in_another_one() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let management = Proxy::to(&world.services.management_socket()).await;
     let url = format!("http://admin:admin@127.0.0.1:{}", management.port());
     let started = world.started(|it| {
@@ -134,8 +130,7 @@ async fn a_management_api_that_says_nothing_holds_up_no_order() {
     let address = BrokerAddress::parse(&world.broker_url(), Some(&url)).unwrap();
     let address = address.with_timing(Arc::new(timing));
     let worker = world.worker_at(address, &world.services.database_url(None), settings());
-    let orders = world.orders("o", 20, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 20, 0).await;
     world.until_closed(20).await;
     assert!(management.attempts() > 0);
     worker.stop().await;
@@ -144,8 +139,7 @@ async fn a_management_api_that_says_nothing_holds_up_no_order() {
 /// A worker that stops waits for the confirms: nothing comes twice.
 #[apply(world_test)]
 async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let worker = world.worker();
     let orders = world.orders("o", 200, 3_600_000).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
@@ -160,8 +154,7 @@ async fn a_worker_that_stops_gives_back_nothing_that_waits_in_a_level() {
 
 #[apply(world_test)]
 async fn without_the_management_api_nothing_is_parked_for_a_level_that_is_gone() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     world.delete("queues", "orders.delay.2s").await;
     let [broker, management] = world.broker_user("", Some([".*"; 3])).await;
     let urls = [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)];
@@ -176,8 +169,7 @@ async fn without_the_management_api_nothing_is_parked_for_a_level_that_is_gone()
 /// As a publisher asks before it publishes.
 #[apply(world_test)]
 async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let management = world.management();
     let leads = async |level: &str| {
         let routes = management.level_routes(&world.topology).await.unwrap();
@@ -216,8 +208,7 @@ async fn a_publisher_can_ask_which_routes_lead_to_a_level() {
 }
 
 async fn closes(world: &World) {
-    let orders = world.orders("o", 5, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 5, 0).await;
     world.until_closed(5).await;
 }
 
@@ -253,8 +244,7 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
                   the one that was applied\n";
     assert!(page.body.ends_with(reason), "{}", page.body);
     assert!(page.body.contains("\nconsuming  ok\n"), "{}", page.body);
-    let status = world.overdue(&["status"]);
-    assert!(status.stdout.contains("orders.delay.3s"), "{status}");
+    let status = world.overdue(&["status"]).prints("orders.delay.3s");
     assert!(status.stdout.contains("do: overdue apply"), "{status}");
     closes(&world).await;
     ends(&world, 0, &["apply", "--yes"]);

@@ -116,12 +116,7 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
 #[apply(world_test)]
 async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_done() {
     let mut world = World::new().await;
-    let queues = world.topology.objects().queues;
-    let look = async || {
-        let seen = world.management().observe().await.unwrap();
-        queues.keys().filter(|queue| seen.messages_in(queue).is_none()).count()
-    };
-    until("every queue counted", look, |missing| *missing == 0).await;
+    world.until_all_counted().await;
     let shorter = CLASSIC.replace(r#", "30m""#, "");
     std::fs::write(world.topology_file(), &shorter).unwrap();
     world.topology = Topology::parse(&shorter).unwrap();
@@ -135,9 +130,7 @@ async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_do
     };
     until("unbound", unbound, |bound| !bound).await;
     world.close_lock().await;
-    let stopped = apply.await.unwrap();
-    assert_eq!(stopped.code, Some(3), "{stopped}");
-    assert!(stopped.stderr.contains("2 of 3 steps are done"), "{stopped}");
+    let stopped = apply.await.unwrap().exits(3).reports("2 of 3 steps are done");
     assert!(stopped.stderr.contains("orders.apply.lock, was lost"), "{stopped}");
     let delete = Change::DeleteQueue { queue: "orders.delay.30m".to_owned(), lost: 0 };
     let left: Vec<Change> = world.left().await.into_iter().map(|step| step.change).collect();

@@ -94,8 +94,7 @@ async fn what_waits_in_database_and_broker_is_shown() {
     assert_eq!(parts.len(), 1);
     let (_process, address) = world.listening(|it| _ = it.envs(without_sweep)).await;
     world.orders("overdue", 7, -3_600_000).await;
-    let orders = world.orders("o", 5, 1_800_000).await;
-    world.publish("30m", &orders).await;
+    world.publish_orders("30m", "o", 5, 1_800_000).await;
     let wire = world.wire().await;
     wire.publish_all("orders.in", "100ms.unpaid", &["{".to_owned(), "{]".to_owned()]).await;
     until_metric(address, "overdue_overdue_orders", &["effect=\"close\""], 7.0).await;
@@ -207,8 +206,7 @@ async fn a_port_that_is_taken_is_reported_once_and_taken_later() {
     let listen = address.to_string();
     let mut process = world.started(|it| _ = it.env("OVERDUE_WORKER__LISTEN", &listen)).await;
     process.until_logged("are not served").await;
-    let orders = world.orders("o", 20, 300).await;
-    world.publish("300ms", &orders).await;
+    world.publish_orders("300ms", "o", 20, 300).await;
     world.until_closed(20).await;
     drop(other);
     process.until_logged("serving /metrics").await;
@@ -240,8 +238,7 @@ async fn scrapes_slow_clients_and_garbage_hold_up_nothing() {
         }
     };
     let closing = async {
-        let orders = world.orders("o", 500, 300).await;
-        world.publish("300ms", &orders).await;
+        world.publish_orders("300ms", "o", 500, 300).await;
         world.until_closed(500).await;
         stop.store(true, Ordering::Relaxed);
     };
@@ -254,8 +251,7 @@ async fn scrapes_slow_clients_and_garbage_hold_up_nothing() {
     }
     // A probe that came behind them would be a restart.
     assert_eq!(get(address, "/livez").await.status, 200);
-    let orders = world.orders("beside", 100, 300).await;
-    world.publish("300ms", &orders).await;
+    world.publish_orders("300ms", "beside", 100, 300).await;
     world.until_closed(600).await;
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000)).into_bytes();
     for garbage in [

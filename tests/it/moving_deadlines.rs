@@ -29,8 +29,7 @@ async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
 /// One UPDATE, no message. The notice comes at the old deadline, closes nothing, and waits for exactly the rest.
 #[apply(world_test)]
 async fn an_extended_deadline_needs_no_message() {
-    let world = World::clocked_of(&ladder()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::clocked_of(&ladder()).await.wired().await;
     let along = wire.listen("orders.ladder.again", "#").await;
     let id = world.orders("o", 1, 1_000).await.remove(0);
     world.overdue(&["publish", &id, "--after", "1s"]).exits(0);

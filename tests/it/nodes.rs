@@ -139,11 +139,10 @@ async fn urls_can_come_from_files() {
     std::fs::write(&file, format!("{url}\n")).unwrap();
     let file = file.to_str().unwrap();
     let nowhere = [("OVERDUE_BROKER__URL", "amqp://u:p@127.0.0.1:1")];
-    let published = world.overdue_with(&["publish", "4711", "--broker-url-file", file], &nowhere);
-    assert_eq!(published.code, Some(0), "{published}");
+    let published =
+        world.overdue_with(&["publish", "4711", "--broker-url-file", file], &nowhere).exits(0);
     assert!(!published.stderr.contains("warning"), "{published}");
-    let flagged = world.overdue_with(&["publish", "4711", "--broker-url", &url], &nowhere);
-    assert_eq!(flagged.code, Some(0), "{flagged}");
+    let flagged = world.overdue_with(&["publish", "4711", "--broker-url", &url], &nowhere).exits(0);
     let warned =
         "warning: the password in --broker-url can be read by everybody who lists processes";
     assert_eq!(flagged.stderr.matches(warned).count(), 1, "{flagged}");
@@ -154,8 +153,7 @@ async fn urls_can_come_from_files() {
             None => std::fs::remove_file(file).unwrap(),
             Some(text) => std::fs::write(file, text).unwrap(),
         }
-        let refused = ends(&world, 78, &["publish", "4711", "--broker-url-file", file]);
-        assert!(refused.stderr.contains(said), "{refused}");
+        ends(&world, 78, &["publish", "4711", "--broker-url-file", file]).reports(said);
     }
 }
 
@@ -169,15 +167,12 @@ async fn a_login_that_is_refused_at_the_start_ends_run() {
         ("OVERDUE_BROKER__URL", world.broker_url(), "refuses the login of user `admin`"),
         ("OVERDUE_DATABASE__URL", world.services.database_url(None), ""),
     ] {
-        let run = world.overdue_with(&["run"], &[(name, &wrong(url))]);
-        assert_eq!(run.code, Some(77), "{run}");
-        assert!(run.stderr.contains(says), "{run}");
+        world.overdue_with(&["run"], &[(name, &wrong(url))]).exits(77).reports(says);
     }
     let limit = ["vhost-limits", &world.vhost, "max-connections"];
     let services = &world.services;
     services.call(None, Method::PUT, &limit, json!({ "value": 0 })).await.unwrap();
-    let run = ends(&world, 69, &["publish", "4711", "--level", "100ms"]);
-    assert!(run.stderr.contains("connection limit"), "{run}");
+    ends(&world, 69, &["publish", "4711", "--level", "100ms"]).reports("connection limit");
 }
 
 /// It keeps its connections and answers nothing, like a machine that was frozen.

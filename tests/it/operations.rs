@@ -90,8 +90,7 @@ impl Users {
 }
 
 async fn publish(world: &World, prefix: &str) {
-    let orders = world.orders(prefix, 100, 500).await;
-    world.publish("500ms", &orders).await;
+    world.publish_orders("500ms", prefix, 100, 500).await;
 }
 
 /// Each order was closed once and because of its message, and no connection was lost.

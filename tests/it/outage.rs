@@ -163,8 +163,7 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     world.orders("o", 30, 0).await;
     world.until_closed(30).await;
     broker.pass();
-    let orders = world.orders("later", 10, 1_000).await;
-    world.publish("1s", &orders).await;
+    world.publish_orders("1s", "later", 10, 1_000).await;
     world.until_closed(40).await;
     world.assert_invariants().await;
     process.stops().await;
@@ -218,8 +217,7 @@ async fn a_business_queue_that_is_deleted_and_declared_again_is_consumed_again()
     world.delete("queues", "orders.unpaid").await;
     process.until_logged("this queue is not consumed").await;
     world.overdue(&["apply", "--yes"]).exits(0);
-    let orders = world.orders("o", 10, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 10, 0).await;
     world.until_closed(10).await;
     assert!(process.is_running());
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());

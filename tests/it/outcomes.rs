@@ -9,8 +9,7 @@ use crate::support::{Orders, Parked, World, until, worker::settings};
 
 #[apply(world_test)]
 async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "order.*").await;
     let orders = world.orders("o", 20, 500).await;
     world.sql("UPDATE orders SET due_at = due_at - interval '1 h' WHERE id = 'o-0'").await;
@@ -30,8 +29,7 @@ async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() 
     world.until_rows("outbox", 0).await;
 
     world.until_empty("orders.unpaid").await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.closed, counts.retried, counts.parked), (20, 0, 0));
+    assert_eq!(worker.stops_after(0, 0).await.closed, 20);
     world.parked(0).await;
 }
 
@@ -70,8 +68,7 @@ async fn an_order_that_got_on_is_left_alone() {
 /// for 30 min.
 #[apply(world_test)]
 async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_burns_no_retry() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.in", "#").await;
     wire.bind(&along, "orders.again", "#").await;
     // Between the longest level and the one before it, however slow the machine is.
@@ -83,7 +80,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
         world.publish("100ms", orders).await;
     }
     world.until_closed(10).await;
-    until("5 far ones", async || wire.ready("orders.delay.30m").await, |ready| *ready == 5).await;
+    wire.until_ready("orders.delay.30m", 5).await;
     let mut hops = Vec::new();
     let came = async || {
         hops.extend(wire.take_all(&along).await.into_iter().filter(|it| it.order() == "next-0"));
@@ -95,8 +92,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
     world.until_closed(11).await;
     world.assert_invariants().await;
 
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (0, 0));
+    worker.stops_after(0, 0).await;
     // The published one, then the largest level that does not pass the deadline.
     assert_eq!(hops[0].key, "100ms.unpaid");
     let level = world.topology.route("unpaid", &Delay::after("59s").unwrap()).unwrap();
@@ -111,8 +107,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
 
 #[apply(world_test)]
 async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_as_it_came() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.in", "#").await;
     wire.bind(&along, "orders.again", "#").await;
     let worker = world.worker();
@@ -142,8 +137,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
 
     let counts = async || worker.counts();
     until("counted", counts, |counts| (counts.retried, counts.parked) == (3, 1)).await;
-    let counts = worker.stop().await;
-    assert_eq!((counts.retried, counts.parked), (3, 1));
+    worker.stops_after(3, 1).await;
     let hops = wire.take_many(&along, 4).await;
     let keys: Vec<&str> = hops.iter().map(|hop| hop.key.as_str()).collect();
     assert_eq!(keys, ["100ms.unpaid", "100ms.unpaid", "200ms.unpaid", "300ms.unpaid"]);
@@ -172,8 +166,7 @@ async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
 
 #[apply(world_test)]
 async fn fifty_copies_of_a_message_close_the_order_once() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 4, 0).await;
     // All there before the worker is, so that they meet in batches: 200 in one, then in sevens.
     let copies: Vec<String> = orders.iter().cycle().take(200).cloned().collect();
@@ -204,8 +197,7 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
         "-1",
         "1e400",
     ];
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 8, 0).await;
     let bare = BARE.map(str::to_owned);
     world.create(Orders { ids: &bare, due_in_ms: 0, category: "x" }).await;

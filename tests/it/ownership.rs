@@ -61,12 +61,10 @@ async fn a_neighbours_queue_with_a_name_like_ours_is_left_alone() {
     world.queue("orders.returns", arguments).await;
     world.bind("orders.dlx", "orders.returns", "#.returns").await;
     let before = world.objects().await;
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]).exits(0);
     assert_eq!(world.objects().await, before);
     insta::assert_snapshot!(world.shown(&applied));
-    let refused = world.overdue(&["apply", "--yes", "--discard", "orders.refunds"]);
-    assert_eq!(refused.code, Some(1), "{refused}");
+    world.overdue(&["apply", "--yes", "--discard", "orders.refunds"]).exits(1);
     assert_eq!(world.objects().await, before);
 }
 
@@ -78,14 +76,12 @@ async fn queues_that_have_lost_their_marks_are_adopted_with_what_waits_in_them()
     world.without_marks().await;
     let wire = world.wire().await;
     wire.publish_all("orders.in", "30m.unpaid", &["waits".to_owned()]).await;
-    let planned = world.overdue(&["plan"]);
-    insta::assert_snapshot!(world.shown(&planned));
-    assert_eq!(world.overdue(&["verify"]).code, Some(0));
-    let applied = world.overdue(&["apply", "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    insta::assert_snapshot!(world.shown(&world.overdue(&["plan"])));
+    world.overdue(&["verify"]).exits(0);
+    world.overdue(&["apply", "--yes"]).exits(0);
     assert_eq!(world.marks().await, marked);
     assert_eq!(wire.ready("orders.delay.30m").await, 1);
-    assert_eq!(world.overdue(&["plan", "--check"]).code, Some(0));
+    world.overdue(&["plan", "--check"]).exits(0);
 }
 
 /// The management API as it is, but for one question.
@@ -173,8 +169,7 @@ async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     let noted = |run: &crate::support::Run| run.stdout.contains("1 consumer of somebody else");
     let planned = until("noted", look, noted).await;
     assert!(!planned.stdout.contains("- binding   orders.dlx -> orders.unpaid"), "{planned}");
-    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]).exits(0);
     let objects = world.objects().await;
     assert!(objects.queues.contains_key("orders.unpaid"), "{applied}");
     assert!(

@@ -39,8 +39,7 @@ pub(super) async fn run_commands(
             ["overdue", "run"] => *worker = Some(world.started(|_| {}).await),
             ["overdue", ..] => {
                 let yes: &[&str] = if words[1] == "database" { &["--yes"] } else { &[] };
-                let run = world.overdue(&[&words[1..], yes].concat());
-                assert_eq!(run.code, Some(0), "{line}\n{run}");
+                let run = world.overdue(&[&words[1..], yes].concat()).exits(0);
                 assert!(!run.stdout.contains("warning"), "{line}\n{run}");
                 printed += &run.stdout;
             }
@@ -104,8 +103,7 @@ async fn several_shops_are_beside_each_other_as_the_page_says() {
 /// docs/change-a-delay.md: what waits in the old level stays there, and what comes later waits in the new one.
 #[apply(world_test)]
 async fn a_delay_is_changed_as_the_page_says() {
-    let world = World::empty().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::empty().await.wired().await;
     assert_eq!(run_page(&world, "docs/change-a-delay.md").await, 2);
     let waiting = [wire.ready("shop.delay.30m").await, wire.ready("shop.delay.45m").await];
     assert_eq!(waiting, [1, 1]);

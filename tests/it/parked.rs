@@ -51,7 +51,7 @@ pub(super) async fn furnished() -> World {
     let wire = world.wire().await;
     let none = BasicProperties::default;
     wire.publish("orders.in", "30min.unpayed", none(), b"late-0").await;
-    until("all of it is parked", async || wire.ready(LOT).await, |n| *n == 7).await;
+    wire.until_ready(LOT, 7).await;
     world
 }
 
@@ -67,16 +67,13 @@ pub(super) async fn ready(world: &World) -> u32 {
 
 /// Waits until everything that was read is back.
 pub(super) async fn all_back(world: &World, count: u32) {
-    let wire = world.wire().await;
-    until("all are back", async || wire.ready(LOT).await, |n| *n == count).await;
+    world.wire().await.until_ready(LOT, count).await;
 }
 
 /// Runs `overdue` to its end, which is to have this exit code.
 #[track_caller]
 pub(super) fn ends(world: &World, code: i32, arguments: &[&str]) -> Run {
-    let run = world.overdue(arguments);
-    assert_eq!(run.code, Some(code), "{arguments:?} {run}");
-    run
+    world.overdue(arguments).exits(code)
 }
 
 pub(super) fn shown(world: &World, run: &Run) -> String {
@@ -183,13 +180,11 @@ async fn messages_that_are_read_again_and_again_stay() {
 async fn the_rights_on_call_and_what_is_not_read_at_all() {
     let world = furnished().await;
     let gone = [("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:1/postgres")];
-    let run = world.overdue_with(&["parked", "list"], &gone);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_with(&["parked", "list"], &gone).exits(0);
     assert!(run.stderr.contains("warning: the orders are not looked up"), "{run}");
     assert!(run.stdout.contains("not asked") && run.stdout.contains("7 messages"), "{run}");
     all_back(&world, 7).await;
-    let run = world.overdue_with(&["parked", "replay", "--yes"], &gone);
-    assert_eq!(run.code, Some(69), "{run}");
+    world.overdue_with(&["parked", "replay", "--yes"], &gone).exits(69);
     all_back(&world, 7).await;
 
     let policy = json!({ "delivery-limit": 5 });
@@ -215,15 +210,13 @@ async fn the_rights_on_call_and_what_is_not_read_at_all() {
         ([rights[0], rights[1], "^$"], &["parked", "list"]),
     ] {
         world.permit(&user, lacking).await;
-        let run = world.overdue_as(command, &user);
-        assert_eq!(run.code, Some(77), "{lacking:?}: {run}");
+        world.overdue_as(command, &user).exits(77);
         // Final orders are settled first; nothing else is taken out.
         let wire = world.wire().await;
         until("back", async || wire.ready(LOT).await, |n| *n >= 6).await;
     }
     world.permit(&user, rights).await;
-    let run = world.overdue_as(&["parked", "replay", "--yes"], &user);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_as(&["parked", "replay", "--yes"], &user).exits(0);
     all_back(&world, 3).await;
 }
 
@@ -234,8 +227,7 @@ async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
         let text = |name: &str| message[name].as_str().unwrap_or("-");
         (text("order"), text("timeout"), text("reason"), message["parked_at"].is_string())
     }
-    let world = World::of(TOPOLOGY).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(TOPOLOGY).await.wired().await;
     let none = BasicProperties::default;
     wire.publish("orders.dlx", "30m.unpaid", none(), b"deadly").await;
     let limit = async || {
@@ -252,7 +244,7 @@ async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
     wire.publish("orders.dlx", "30m.unpaid", none(), &vec![b'x'; 70_000]).await;
     wire.publish("orders.in", "100ms.gone", none(), b"o-1").await;
     wire.publish("orders.in", "30min.unpaid", none(), b"o-2").await;
-    until("all are parked", async || wire.ready(LOT).await, |parked| *parked == 4).await;
+    wire.until_ready(LOT, 4).await;
     let json = world.overdue(&["parked", "list", "-o", "json"]).json();
     let mut found: Vec<_> = json["messages"].as_array().unwrap().iter().map(entry).collect();
     found.sort_unstable();

@@ -43,8 +43,7 @@ async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_
     assert_eq!((counts.closed + counts.swept, counts.parked), (2, 0));
     world.assert_invariants().await;
     // The late order's other copy and what stays: nothing is left to do.
-    let run = world.overdue(&["parked", "replay", "--yes"]);
-    assert!(run.stdout.contains("stay"), "{run}");
+    world.overdue(&["parked", "replay", "--yes"]).prints("stay");
     all_back(&world, 3).await;
 }
 
@@ -54,8 +53,7 @@ async fn an_order_that_came_too_late_is_closed_after_a_replay() {
     let world = World::new().await;
     let worker = world.worker();
     world.publish("100ms", &ids("o", 3)).await;
-    let wire = world.wire().await;
-    until("given up", async || wire.ready(LOT).await, |n| *n == 3).await;
+    world.wire().await.until_ready(LOT, 3).await;
     let json = world.overdue(&["parked", "list", "-o", "json"]).json();
     for message in json["messages"].as_array().unwrap() {
         assert_eq!(message["reason"], UNKNOWN);
@@ -139,8 +137,7 @@ async fn two_at_once_and_the_second_says_so() {
     assert!(world.overdue(&["parked", "list"]).code == Some(0));
     // Whoever holds that lock, orders are closed.
     let worker = world.worker();
-    let orders = world.orders("due", 20, 200).await;
-    world.publish("200ms", &orders).await;
+    world.publish_orders("200ms", "due", 20, 200).await;
     // Not the late ones, which the sweep closes that begins with the worker.
     let due = "SELECT count(*) FROM orders WHERE id LIKE 'due-%' AND status = 'closed'";
     until("20 closed", async || world.number(due).await, |closed| *closed == 20).await;
@@ -150,8 +147,7 @@ async fn two_at_once_and_the_second_says_so() {
 /// Whoever only reads holds no lock, e.g. a list.
 #[apply(world_test)]
 async fn what_somebody_else_holds_is_missed_and_that_is_said() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     wire.publish_all("orders.park", "30m.unpaid", &ids("o", 1_500)).await;
     let mut client = world.store.client().await.unwrap();
     let held = client.transaction().await.unwrap();
@@ -159,7 +155,7 @@ async fn what_somebody_else_holds_is_missed_and_that_is_said() {
     let drop_all = ["parked", "drop", "--all", "--because", "a test", "--yes"];
     let mut dropping = world.spawn(world.command(&drop_all));
     // It has what one channel holds, and none of it is recorded.
-    until("it reads", async || wire.ready(LOT).await, |ready| *ready == 500).await;
+    wire.until_ready(LOT, 500).await;
     let reader = world.wire().await;
     let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
     let consumer = reader.channel.basic_consume(LOT.into(), "".into(), options, none);

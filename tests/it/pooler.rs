@@ -81,8 +81,7 @@ async fn all_work_is_done_behind_a_pooler_also_when_it_is_restarted() {
 
     let second = world.behind(&pooler).await;
     world.orders("lost", 3, -7_200_000).await;
-    let coming = world.orders("message", 100, 500).await;
-    world.publish("500ms", &coming).await;
+    world.publish_orders("500ms", "message", 100, 500).await;
     pooler.restart(&world).await;
     world.orders("scheduled", 100, 1_000).await;
     world
@@ -92,8 +91,7 @@ async fn all_work_is_done_behind_a_pooler_also_when_it_is_restarted() {
 
     let pause = ["pause", "unpaid", "--for", "1h", "--why", "the payment provider is down"];
     world.asked(&pooler, &pause);
-    let held = world.orders("held", 20, 0).await;
-    world.publish("100ms", &held).await;
+    world.publish_orders("100ms", "held", 20, 0).await;
     let refused = async || first.logged("paused") + second.logged("paused");
     until("a worker has refused", refused, |refused| *refused > 0).await;
     assert_eq!(world.closed().await, 3_204);

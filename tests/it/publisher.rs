@@ -41,8 +41,7 @@ async fn plain_exchange(wire: &Wire) -> String {
 /// confirmed, returned or refused.
 #[apply(world_test)]
 async fn each_publish_gets_the_answer_to_its_own_message() {
-    let world = World::of_tables().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of_tables().await.wired().await;
     let there = plain_exchange(&wire).await;
     let full = [("x-max-length", AMQPValue::LongInt(1)), ("x-overflow", text("reject-publish"))];
     wire.queue("full", &full).await;
@@ -121,7 +120,7 @@ async fn a_connection_that_ends_leaves_outstanding_confirms_unknown_and_nothing_
         .collect();
     let wire = world.wire().await;
     let level = "orders.delay.30m";
-    until("all arrived", async || wire.ready(level).await, |ready| *ready == 51).await;
+    wire.until_ready(level, 51).await;
     proxy.cut();
     for result in join_all(publishing).await {
         let error = result.unwrap().unwrap_err();

@@ -69,8 +69,7 @@ pub(super) async fn rebuild_again(run: impl Fn() -> Run) -> Run {
 #[apply(world_test)]
 async fn what_would_be_published_is_shown_and_then_each_open_order_has_one_notice() {
     let world = states().await;
-    let run = world.overdue(&["rebuild", "--rate", "1"]);
-    insta::assert_snapshot!("preview", world.shown(&run));
+    insta::assert_snapshot!("preview", world.shown(&world.overdue(&["rebuild", "--rate", "1"])));
     let run = world.overdue(&["rebuild", "--timeout", "unpaid-too"]);
     insta::assert_snapshot!("preview_of_a_part", world.shown(&run));
     ends(&world, 64, &["rebuild", "--timeout", "unpayed"]);
@@ -113,8 +112,7 @@ async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_dea
     assert!(world.pay("paid-0").await);
     // Twice: the second notice of an order does no harm.
     for _ in 0..2 {
-        let run = rebuild_again(|| world.overdue(&["rebuild", "--yes"])).await;
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = rebuild_again(|| world.overdue(&["rebuild", "--yes"])).await.exits(0);
         assert!(run.stdout.contains("published 177 notices, all confirmed"), "{run}");
     }
     // Paid after its notice was published.
@@ -140,8 +138,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
     assert_eq!(wire.ready("orders.parked").await, 0);
     let bare = World::of_tables().await;
     far(&bare, "o", 2).await;
-    let run = ends(&bare, 78, &["rebuild", "--yes"]);
-    assert!(run.stderr.contains("`overdue apply`"), "{run}");
+    ends(&bare, 78, &["rebuild", "--yes"]).reports("`overdue apply`");
     // The first orders would be published, and one in the middle that takes this way would end it.
     let ladder = World::of(samples::LADDER).await;
     ladder.orders("soon", 2, 600_000).await;
@@ -171,14 +168,13 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
     write("mine.sql", WRITTEN);
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\n");
-    let run = world.overdue(&["rebuild"]);
-    insta::assert_snapshot!("without_overdue_sql", world.shown(&run));
+    insta::assert_snapshot!("without_overdue_sql", world.shown(&world.overdue(&["rebuild"])));
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"old.sql\"\n");
     let old = "SELECT id AS order_id FROM orders WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' LIMIT $1";
     write("old.sql", old);
     let run = world.overdue(&["rebuild"]);
     insta::assert_snapshot!("without_pages", world.shown(&run));
-    assert_eq!(world.overdue(&["effect", "check", "mine"]).code, Some(78));
+    world.overdue(&["effect", "check", "mine"]).exits(78);
     // As it should be, and failing.
     let (whole, parts) = ("interval '1 millisecond'", "(SELECT count(*) FROM stock)");
     write("old.sql", &WRITTEN_OVERDUE.replace(whole, &format!("{whole} / {parts}")));
@@ -228,8 +224,7 @@ async fn a_timeout_that_is_not_applied_gets_nothing() {
     std::fs::write(&newer, using(&TIMEOUTS)).unwrap();
     let newer = [("OVERDUE_TOPOLOGY", newer.to_str().unwrap())];
     let refused = |arguments: &[&str], nothing: &str| {
-        let run = world.overdue_with(arguments, &newer);
-        assert_eq!(run.code, Some(78), "{run}");
+        let run = world.overdue_with(arguments, &newer).exits(78);
         let lacks = "on the broker no queue of `unshipped` gets what is due, a ";
         assert!(run.stderr.contains(lacks) && run.stderr.contains(nothing), "{run}");
     };
@@ -237,7 +232,6 @@ async fn a_timeout_that_is_not_applied_gets_nothing() {
     refused(&["publish", "o-0", "--timeout", "unshipped"], "would be parked: run `overdue apply`");
     let wire = world.wire().await;
     assert_eq!((wire.ready(LAST_LEVEL).await, wire.ready("orders.parked").await), (0, 0));
-    let run = world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue_with(&["rebuild", "--yes", "--timeout", "unpaid"], &newer).exits(0);
     assert_eq!(taken(&world, LAST_LEVEL).await.0, set(["o-1".into()]));
 }

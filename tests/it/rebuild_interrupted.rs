@@ -38,8 +38,7 @@ impl Broken {
         let log = self.process.log();
         assert_eq!(ended.code(), Some(code), "{log}");
         assert!(log.contains(what) && log.contains("confirmed; run it again"), "{log}");
-        let run = rebuild_again(|| self.world.overdue(&["rebuild", "--yes"])).await;
-        assert_eq!(run.code, Some(0), "{run}");
+        rebuild_again(|| self.world.overdue(&["rebuild", "--yes"])).await.exits(0);
         let (found, messages) = taken(&self.world, LAST_LEVEL).await;
         assert_eq!(found, set(self.orders));
         assert!(messages > ORDERS, "{messages}");
@@ -84,7 +83,6 @@ async fn two_at_once_and_the_second_says_so() {
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     let none = FieldTable::default();
     wire.channel.queue_declare("orders.rebuild.lock".into(), options, none).await.unwrap();
-    let run = world.overdue(&["rebuild", "--yes"]);
-    insta::assert_snapshot!("two_at_once", world.shown(&run));
+    insta::assert_snapshot!("two_at_once", world.shown(&world.overdue(&["rebuild", "--yes"])));
     assert_eq!(wire.ready(LAST_LEVEL).await, 0);
 }

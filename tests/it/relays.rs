@@ -145,8 +145,7 @@ async fn sessions_that_end_lose_no_row_and_keep_the_order_of_each_orders_events(
 /// As after a failover, which gives ids out again: the new session knows nothing of published rows, and the message ids differ.
 #[apply(world_test)]
 async fn an_event_with_the_id_of_a_published_one_is_published_as_another() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     world
         .sql(

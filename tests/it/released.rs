@@ -36,12 +36,10 @@ async fn its_files_are_understood() {
     for release in ["0.1.0"] {
         for strategy in ["levels", "ladder", "delayed-exchange"] {
             let file = folder(release).join(format!("{strategy}.toml"));
-            let run = world.overdue(&["check", "--topology", file.to_str().unwrap()]);
-            assert_eq!(run.code, Some(0), "{release}: {run}");
+            world.overdue(&["check", "--topology", file.to_str().unwrap()]).exits(0);
         }
         let file = folder(release).join("overdue.toml");
-        let run = world.overdue(&["config", "--config", file.to_str().unwrap()]);
-        assert_eq!(run.code, Some(0), "{release}: {run}");
+        world.overdue(&["config", "--config", file.to_str().unwrap()]).exits(0);
     }
 }
 
@@ -56,8 +54,7 @@ async fn its_objects_are_left_as_they_are() {
         let made =
             serde_json::from_str(&made.replace("\"released\"", &format!("{:?}", world.vhost)));
         world.services.call(None, Method::POST, &["definitions"], made.unwrap()).await.unwrap();
-        let run = world.overdue(&["plan", "--check"]);
-        assert_eq!(run.code, Some(0), "{strategy}: {run}");
+        world.overdue(&["plan", "--check"]).exits(0);
     }
 }
 
@@ -90,8 +87,7 @@ async fn its_tables_become_these_and_keep_their_rows() {
     world.store.run_script("released", &(read("0.1.0", "tables.sql") + rows)).await.unwrap();
     let run = world.overdue(&["run", "--no-declare"]);
     assert!(run.code == Some(78) && run.stderr.contains("of an older version"), "{run}");
-    let run = world.overdue(&["database", "init", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["database", "init", "--yes"]).exits(0);
     assert_eq!(shape(&world).await, shape(&fresh).await);
     for (table, rows) in [("outbox", 1), ("closures", 1), ("scheduled_notices", 2)] {
         assert_eq!(world.rows_of(table).await, rows, "{table}");
@@ -185,8 +181,7 @@ impl Release<'_> {
     }
 
     fn done(&self, arguments: &[&str]) {
-        let run = finish(self.command(arguments), None);
-        assert_eq!(run.code, Some(0), "{run}");
+        finish(self.command(arguments), None).exits(0);
     }
 
     async fn worker(&self) -> WorkerProcess {

@@ -30,12 +30,10 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     wire.bind("orders.refunds", "orders.events", "#").await;
     world.until_all_counted().await;
     world.overdue(&["remove"]).exits(64);
-    let removed = world.overdue(&["remove", "--yes"]).exits(0);
-    insta::assert_snapshot!(world.shown(&removed));
+    insta::assert_snapshot!(world.shown(&world.overdue(&["remove", "--yes"]).exits(0)));
     assert_eq!(world.own_objects().await, alone);
     assert_eq!(wire.ready(&format!("{}.delay.30m", theirs.name)).await, 1);
-    let again = world.overdue(&["remove"]).exits(0);
-    insta::assert_snapshot!("again", world.shown(&again));
+    insta::assert_snapshot!("again", world.shown(&world.overdue(&["remove"]).exits(0)));
 }
 
 /// With a worker at work, and with messages, until they are given up.
@@ -73,11 +71,9 @@ async fn the_tables_go_on_request_and_the_users_stay() {
         .await;
     world.until_all_counted().await;
     let remove = ["remove", "--tables", "--yes"];
-    let waits = world.overdue(&remove).exits(1);
-    insta::assert_snapshot!("tables_with_rows", world.shown(&waits));
+    insta::assert_snapshot!("tables_with_rows", world.shown(&world.overdue(&remove).exits(1)));
     world.sql("DELETE FROM outbox").await;
-    let depends = world.overdue(&remove).exits(1);
-    assert!(depends.stderr.contains("trigger later on table orders depends on"), "{depends}");
+    world.overdue(&remove).exits(1).reports("trigger later on table orders depends on");
     assert!(world.own_objects().await.queues.is_empty());
     world.sql("DROP TRIGGER later ON orders").await;
     let removed = world.overdue(&remove).exits(0);
@@ -157,11 +153,9 @@ async fn rows_that_are_written_after_the_question_are_not_lost() {
     let world = World::new().await;
     world.until_all_counted().await;
     let event = "INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o')";
-    let written = removed_during(&world, event).await.exits(1);
-    insta::assert_snapshot!(world.shown(&written));
+    insta::assert_snapshot!(world.shown(&removed_during(&world, event).await.exits(1)));
     assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
-    let published = removed_during(&world, "DELETE FROM outbox").await.exits(0);
-    assert!(published.stdout.contains("dropped 9 tables"), "{published}");
+    removed_during(&world, "DELETE FROM outbox").await.exits(0).prints("dropped 9 tables");
 }
 
 #[apply(world_test)]

@@ -1,18 +1,14 @@
 //! Retirement: levels and queue types change under load, and nothing is lost, early or touched that is not ours.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::Ordering;
 
 use overdue::internals::{
     broker::TopologyChange,
     plan::{Plan, Snapshot},
     topology::Topology,
 };
-use serde_json::json;
 
-use crate::support::{Run, World, process, until};
+use crate::support::{World, until};
 
 /// Levels of three seconds and less, on classic queues.
 const BEFORE: &str = r#"
@@ -55,12 +51,6 @@ impl World {
         until(&format!("{messages} counted in {queue}"), look, |seen| *seen == Some(messages))
             .await;
     }
-
-    /// `overdue` on a thread of its own, while this test goes on.
-    async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
-        let command = self.command(arguments);
-        tokio::task::spawn_blocking(move || process::finish(command, None)).await.unwrap()
-    }
 }
 
 #[apply(world_test)]
@@ -68,35 +58,11 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     const WAITING: usize = 2_000;
     let mut world = World::of(BEFORE).await;
     let mut process = world.started(|_| {}).await;
-    let waiting = world.orders("waiting", WAITING, 3_000).await;
-    world.publish("3s", &waiting).await;
+    world.publish_orders("3s", "waiting", WAITING, 3_000).await;
 
-    let publishing = Arc::new(AtomicBool::new(true));
-    let publisher = world.publisher().await;
-    let store = world.store.clone();
-    let unpaid = world.topology.timeouts[0].name.clone();
-    let notice = world.notice("1s", "template");
-    let go_on = Arc::clone(&publishing);
-    let stream = tokio::spawn(async move {
-        const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
-                             VALUES ($1, 'physical', now() + interval '1 second')";
-        let client = store.client().await.unwrap();
-        let mut count = 0_usize;
-        while go_on.load(Ordering::Relaxed) {
-            let id = format!("{unpaid}-{count}");
-            client.execute(ORDER, &[&id]).await.unwrap();
-            let mut message = notice.clone();
-            message.message_id.clone_from(&id);
-            message.body = json!({ "order_id": id }).to_string().into_bytes();
-            publisher.publish(message).await.unwrap();
-            count += 1;
-        }
-        count
-    });
-
+    let (publishing, stream) = world.streaming().await;
     world.change(&after());
-    let applied = world.overdue_meanwhile(&["apply", "--yes"]).await;
-    assert_eq!(applied.code, Some(0), "{applied}");
+    let applied = world.overdue_meanwhile(&["apply", "--yes"]).await.exits(0);
     assert!(applied.stdout.contains("+ queue     orders.unpaid.2"), "{applied}");
     let has = world.own_objects().await;
     assert!(
@@ -136,20 +102,17 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
 #[apply(world_test)]
 async fn the_plan_that_was_asked_for_is_carried_out_or_none() {
     let mut world = World::of(BEFORE).await;
-    let wire = world.wire().await;
-    wire.publish_all("orders.in", "3s.unpaid", &["drains".to_owned()]).await;
+    world.wire().await.publish_all("orders.in", "3s.unpaid", &["drains".to_owned()]).await;
     world.until_counted("orders.delay.3s", 1).await;
     world.change(&after());
     let planned = world.overdue(&["plan", "-o", "json"]);
     let asked = planned.json()["fingerprint"].as_str().unwrap().to_owned();
     world.until_counted("orders.delay.3s", 0).await;
     let before = world.own_objects().await;
-    let refused = world.overdue(&["apply", "--plan", "91ce3f2a00aa", "--yes"]);
-    assert_eq!(refused.code, Some(1), "{refused}");
+    let refused = world.overdue(&["apply", "--plan", "91ce3f2a00aa", "--yes"]).exits(1);
     let said = format!("the plan is now {asked} and not 91ce3f2a00aa: 6 queues to create");
     assert!(refused.stderr.contains(&said), "{refused}");
     assert_eq!(world.own_objects().await, before);
-    let applied = world.overdue(&["apply", "--plan", &asked, "--yes"]);
-    assert_eq!(applied.code, Some(0), "{applied}");
+    world.overdue(&["apply", "--plan", &asked, "--yes"]).exits(0);
     assert!(world.plan().await.0.is_empty());
 }

@@ -168,8 +168,7 @@ async fn a_worker_closes_orders_where_it_publishes_no_notices() {
     };
     // It has looked at no notice when it has closed an order.
     let close = async |prefix: &str, all: usize| {
-        let orders = world.orders(prefix, 1, 0).await;
-        world.publish("100ms", &orders).await;
+        world.publish_orders("100ms", prefix, 1, 0).await;
         world.until_closed(all).await;
     };
     let mut off = started("off").await;

@@ -1,13 +1,7 @@
 //! Several queues for one timeout: shared by workers, and changed to any other number and back while messages wait in levels
 //! and in the queues.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use lapin::BasicProperties;
 use overdue::internals::{
@@ -16,7 +10,7 @@ use overdue::internals::{
 };
 use serde_json::json;
 
-use crate::support::{Run, World, process, until};
+use crate::support::{World, until};
 
 fn text(shards: u16) -> String {
     let shards = if shards > 1 { format!(", shards = {shards}") } else { String::new() };
@@ -39,11 +33,6 @@ impl World {
         self.topology = Topology::parse(&text(shards)).unwrap();
     }
 
-    async fn applied_meanwhile(&self) -> Run {
-        let command = self.command(&["apply", "--wait", "--yes"]);
-        tokio::task::spawn_blocking(move || process::finish(command, None)).await.unwrap()
-    }
-
     async fn business_queues(&self) -> BTreeSet<String> {
         let queues = self.own_objects().await.queues.into_keys();
         queues.filter(|queue| queue.starts_with("orders.unpaid")).collect()
@@ -63,34 +52,14 @@ async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost()
     let mut world = World::of(&text(1)).await;
     // The worker's own file says one queue all the time: it finds the others.
     let mut process = world.started(|_| {}).await;
-    let publishing = Arc::new(AtomicBool::new(true));
-    let (publisher, store) = (world.publisher().await, world.store.clone());
-    let (notice, go_on) = (world.notice("1s", "template"), Arc::clone(&publishing));
-    let stream = tokio::spawn(async move {
-        const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
-                             VALUES ($1, 'physical', now() + interval '1 second')";
-        let client = store.client().await.unwrap();
-        let mut count = 0_usize;
-        while go_on.load(Ordering::Relaxed) {
-            let id = format!("streamed-{count}");
-            client.execute(ORDER, &[&id]).await.unwrap();
-            let mut message = notice.clone();
-            message.message_id.clone_from(&id);
-            message.body = json!({ "order_id": id }).to_string().into_bytes();
-            publisher.publish(message).await.unwrap();
-            count += 1;
-        }
-        count
-    });
+    let (publishing, stream) = world.streaming().await;
     let mut closed = 0;
     for shards in [3, 2, 1] {
-        let waiting = world.orders(&format!("before-{shards}"), WAITING, 1_000).await;
-        world.publish("1s", &waiting).await;
+        world.publish_orders("1s", &format!("before-{shards}"), WAITING, 1_000).await;
         closed += WAITING;
         world.shard(shards);
         let rested = async || {
-            let run = world.applied_meanwhile().await;
-            assert_eq!(run.code, Some(0), "{run}");
+            let run = world.overdue_meanwhile(&["apply", "--wait", "--yes"]).await.exits(0);
             run.stdout
         };
         let nothing = "no change: the broker has this topology";
@@ -115,8 +84,7 @@ async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_co
     let world = World::of(&text(4)).await;
     let workers = [world.worker(), world.worker()];
     until("both consume all", async || world.consumers().await, |seen| *seen == [2; 4]).await;
-    let orders = world.orders("order", 100, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "order", 100, 0).await;
     let [anonymous] = &world.orders("anonymous", 1, 0).await[..] else { panic!("one") };
     let body = json!({ "order_id": anonymous }).to_string();
     let properties = BasicProperties::default().with_delivery_mode(2);
@@ -142,8 +110,7 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
         std::fs::write(world.topology_file(), text(file)).unwrap();
         let mut worker = world.started(|_| {}).await;
         worker.until_logged("the broker has these queues in use").await;
-        let orders = world.orders("order", 30, 0).await;
-        world.publish("100ms", &orders).await;
+        world.publish_orders("100ms", "order", 30, 0).await;
         world.until_closed(30).await;
         assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
         assert_eq!(world.own_objects().await, before);
@@ -166,8 +133,7 @@ async fn a_worker_with_the_least_rights_consumes_shards() {
             .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
     });
     worker.until_logged("worker ready").await;
-    let orders = world.orders("order", 30, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "order", 30, 0).await;
     world.until_closed(30).await;
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
 }

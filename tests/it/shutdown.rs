@@ -6,8 +6,7 @@ use crate::support::{Proxy, WorkerProcess, World, ids, until};
 
 /// 100 due orders in the queue; a worker with small batches stands still in that of the first one, which a test stalls.
 async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
-    let wire = world.wire().await;
-    wire.publish_all("orders.dlx", "1s.unpaid", &ids("o", 100)).await;
+    world.wire().await.publish_all("orders.dlx", "1s.unpaid", &ids("o", 100)).await;
     let process = world
         .started(|command| {
             command

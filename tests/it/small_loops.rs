@@ -96,8 +96,7 @@ async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
     world.sql("CREATE TABLE sweeps (at timestamptz DEFAULT now())").await;
     let effect = Effect::written("close", WRITTEN, Some(COUNTED));
     let worker = world.worker_of(effect, settings());
-    let orders = world.orders("o", 5, 500).await;
-    world.publish("500ms", &orders).await;
+    world.publish_orders("500ms", "o", 5, 500).await;
     world.until_closed(5).await;
     let sweeps = async || world.number("SELECT count(*) FROM sweeps").await;
     until("a sweep", sweeps, |sweeps| *sweeps > 0).await;

@@ -135,8 +135,7 @@ async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
         })
         .await;
     let close = async |prefix: &str, all: usize| {
-        let orders = world.orders(prefix, 20, 0).await;
-        world.publish("100ms", &orders).await;
+        world.publish_orders("100ms", prefix, 20, 0).await;
         world.until_closed(all).await;
     };
     close("refused", 20).await;

@@ -83,8 +83,7 @@ impl Stalled {
 async fn a_log_that_nobody_takes_stops_nothing() {
     let world = World::new().await;
     let stalled = Stalled::of(&world).await;
-    let orders = world.orders("o", 50, 0).await;
-    world.publish("100ms", &orders).await;
+    world.publish_orders("100ms", "o", 50, 0).await;
     world.until_closed(50).await;
     let status = stalled.stopped().await;
     assert_eq!(status.code(), Some(0), "{status}");

@@ -141,8 +141,7 @@ async fn the_built_in_effects_pass_their_check_and_the_sweep_finds_what_is_overd
     }
     assert!(!run.stdout.contains("warning"), "{run}");
     assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
-    let neither = ends(&world, 64, &["effect", "check"]);
-    assert!(neither.stderr.contains("<NAME|--all>"), "{neither}");
+    ends(&world, 64, &["effect", "check"]).reports("<NAME|--all>");
     let sweeps = [("OVERDUE_WORKER__SWEEP_EVERY", "500ms"), ("OVERDUE_WORKER__SWEEP_GRACE", "1ms")];
     let mut worker = world.started(|it| _ = it.envs(sweeps)).await;
     until_ended(&world).await;

@@ -47,8 +47,7 @@ async fn what_was_closed_and_what_comes_due() {
     assert_eq!((minutes.len(), minutes.iter().sum::<u64>()), (60, 23), "{due}");
     assert!(minutes[0] + minutes[1] == 3 && minutes[29] + minutes[30] == 20, "{due}");
     assert_eq!((due["overdue"].as_u64(), due["more"].as_bool()), (Some(0), Some(false)));
-    let screen = ends(&world, 0, &["status", "--check"]);
-    assert!(screen.stdout.contains("next hour   23 orders"), "{screen}");
+    let screen = ends(&world, 0, &["status", "--check"]).prints("next hour   23 orders");
     assert!(screen.stdout.contains("waiting on the broker (counted up to"), "{screen}");
     assert!(screen.stdout.lines().all(|line| line.chars().count() <= 80), "{screen}");
     worker.stop().await;
@@ -73,8 +72,7 @@ async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
             "next hour",
         ),
     ] {
-        let run = world.overdue_with(&["status"], &[(name, url)]);
-        assert_eq!(run.code, Some(0), "{run}");
+        let run = world.overdue_with(&["status"], &[(name, url)]).exits(0);
         assert!(run.stdout.contains(says) && run.stdout.contains(shows), "{run}");
     }
     world.orders("o", 12, -3_600_000).await;
@@ -83,8 +81,7 @@ async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
     })
     .await;
     assert_eq!(json["state"]["word"], "late");
-    let checked = ends(&world, 2, &["status", "--check"]);
-    assert!(checked.stdout.contains("\nLATE  12 orders"), "{checked}");
+    ends(&world, 2, &["status", "--check"]).prints("\nLATE  12 orders");
     let reason = json["state"]["reason"].as_str().unwrap();
     assert!(reason.starts_with("12 orders are overdue, by up to 60m"), "{reason}");
     assert!(reason.ends_with("no worker consumes orders.unpaid"), "{reason}");
@@ -244,8 +241,7 @@ async fn what_is_wrong_on_the_broker_is_said_at_once() {
     assert_eq!(reasons[0][0], "no level takes the routing key");
     assert_eq!(json["state"]["word"], "look");
     assert_eq!(json["state"]["next"], "overdue parked list");
-    let wire = world.wire().await;
-    until("back", async || wire.ready("orders.parked").await, |n| *n == 7).await;
+    world.wire().await.until_ready("orders.parked", 7).await;
     worker.stop().await;
     world.delete("queues", "orders.unpaid").await;
     let json =

@@ -22,8 +22,7 @@ async fn until_published(world: &World) {
 /// Before, nothing was forgotten, and the same events were published every few seconds.
 #[apply(world_test)]
 async fn rows_that_are_locked_or_cannot_be_deleted_hold_up_no_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     let orders: Vec<String> = (0..40).map(|n| format!("o-{n}")).collect();
     let events: Vec<_> = orders.iter().map(|order| ("order.closed", order.as_str())).collect();
@@ -175,8 +174,7 @@ async fn a_published_event_whose_row_cannot_be_deleted_does_not_count_as_waiting
 /// The others of its page are set aside, and what may be published goes out.
 #[apply(world_test)]
 async fn a_refused_event_that_cannot_be_moved_holds_up_no_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     let user = world.user("").await;
     world.permit(&user, [".*", ".*", ".*"]).await;
@@ -201,8 +199,7 @@ async fn a_refused_event_that_cannot_be_moved_holds_up_no_others() {
 /// What is published stays known as long as it cannot be deleted; when that is too much, nothing more is published.
 #[apply(world_test)]
 async fn rows_that_nothing_deletes_are_published_once() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "#").await;
     let keeps =
         "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;

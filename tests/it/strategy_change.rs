@@ -13,16 +13,8 @@ use overdue::internals::{
 };
 use tokio::sync::watch;
 
+use super::delayed::RULES;
 use crate::support::{World, process::LATE_COUNTS, until};
-
-const RULES: &str = "
-[[timeout]]
-name = \"unpaid\"
-after = \"2s\"
-
-[retry]
-after = [\"1s\"]
-";
 
 /// Orders at once; with [`EVERY`] 200/s.
 const AT_ONCE: usize = 4;

@@ -10,8 +10,7 @@ fn topology() -> String {
 
 #[apply(world_test)]
 async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
-    let world = World::of(&topology()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&topology()).await.wired().await;
     let early = world.orders("early", 600, 36_000_000).await;
     let good = world.orders("good", 2_000, 0).await;
     world.policy("policies", "full", r"^orders\.delay\.1h$", json!({ "max-length": 5 })).await;
@@ -24,8 +23,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
 
     world.delete("policies", "full").await;
-    let waiting = async || wire.ready("orders.delay.1h").await;
-    until("all early ones in the level", waiting, |waiting| *waiting == 600).await;
+    wire.until_ready("orders.delay.1h", 600).await;
     process.stops().await;
     let log = process.log();
     assert!(log.contains("put_back=600 retried=0 parked=0"), "{log}");
@@ -34,8 +32,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
 
 #[apply(world_test)]
 async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
-    let world = World::of(&topology()).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::of(&topology()).await.wired().await;
     let good = world.orders("good", 1_000, 0).await;
     let full = json!({ "max-length": 10, "overflow": "reject-publish" });
     world.policy("policies", "full", r"^orders\.parked$", full).await;
@@ -45,8 +42,7 @@ async fn a_full_parking_lot_stops_only_the_messages_that_have_to_be_parked() {
     wire.publish_all("orders.dlx", "1h.unpaid", &garbage).await;
     wire.publish_all("orders.dlx", "1h.unpaid", &good).await;
     world.until_closed(1_000).await;
-    let ready = async || wire.ready("orders.unpaid").await;
-    until("all received", ready, |ready| *ready == 0).await;
+    wire.until_ready("orders.unpaid", 0).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
 
     world.delete("policies", "full").await;

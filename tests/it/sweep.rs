@@ -18,8 +18,7 @@ fn sweeping(grace: &str) -> WorkerSettings {
 
 #[apply(world_test)]
 async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let subscriber = wire.listen("orders.events", "order.closed").await;
     world.orders("lost", 5, 200).await;
     world.orders("later", 5, 3_600_000).await;

@@ -14,7 +14,7 @@ use crate::{
         Parked, Wire, World, headers,
         orders::WRITTEN,
         statements::{contended, statements},
-        table, text, until,
+        table, text,
     },
 };
 
@@ -39,14 +39,12 @@ fn given() -> [Option<String>; 2] {
 /// Level, three retries, the parking lot, a replay, and the event.
 #[apply(world_test)]
 async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_event() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let events = wire.listen("orders.events", "#").await;
     let mut process = world.started(|it| _ = it.env("OVERDUE_LOG__FILTER", "overdue=debug")).await;
     let headers = [("traceparent", text(PARENT)), ("tracestate", text(STATE))];
     publish(&wire, "100ms.unpaid", "o-0", &headers).await;
-    let ready = async || wire.ready("orders.parked").await;
-    until("given up", ready, |ready| *ready == 1).await;
+    wire.until_ready("orders.parked", 1).await;
     process.until_logged("parked timeout=\"unpaid\"").await;
     let log = process.log();
     let traced = format!("trace_id=\"{TRACE_ID}\"");
@@ -69,8 +67,7 @@ async fn a_trace_goes_along_through_retries_parking_lot_and_replay_into_log_and_
 /// Orders of one batch have their own, or none; what is none parks nothing.
 #[apply(world_test)]
 async fn what_is_no_trace_is_left_out_of_the_event() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let events = wire.listen("orders.events", "#").await;
     let orders = world.orders("o", 6, 0).await;
     let upper = PARENT.to_uppercase();
@@ -101,8 +98,7 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
 /// A burst closes orders ahead of their messages: it knows the traces of those that are in hand.
 #[apply(world_test)]
 async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let events = wire.listen("orders.events", "#").await;
     let mut client = world.store.client().await.unwrap();
     let (worker, held) = begin(&world, &mut client, full_batches()).await;

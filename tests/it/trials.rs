@@ -132,8 +132,7 @@ async fn a_trial_has_a_limit_of_its_own() {
     trigger(&world, "ROW", "RAISE EXCEPTION 'limit %', current_setting('statement_timeout')").await;
     world.orders("o", 1, -5_000).await;
     // As a worker, doctor and status have it.
-    let run = world.overdue(&["effect", "check", "close"]);
-    assert!(run.stderr.contains("limit 5s"), "{run}");
+    world.overdue(&["effect", "check", "close"]).reports("limit 5s");
     let trial = Duration::from_secs(2);
     world.store = world.store.clone().with_timing(Timing { trial, ..Timing::often() }.into());
     assert!(reason(&world).await.ends_with("limit 2s"), "{}", reason(&world).await);

@@ -158,18 +158,15 @@ async fn the_environment_is_named_on_every_page() {
 #[apply(world_test)]
 async fn other_machines_come_only_with_a_token_file_and_a_port_that_is_taken_is_said() {
     let world = World::empty().await;
-    let open = world.overdue(&["ui", "--listen", "0.0.0.0:0"]);
-    assert_eq!(open.code, Some(64), "{open}");
+    let open = world.overdue(&["ui", "--listen", "0.0.0.0:0"]).exits(64);
     insta::assert_snapshot!("open", world.shown(&open));
     let short = world.dir.path().join("short");
     std::fs::write(&short, "secret\n").unwrap();
-    let short = world.overdue(&["ui", "--token-file", "short"]);
-    assert_eq!(short.code, Some(78), "{short}");
+    let short = world.overdue(&["ui", "--token-file", "short"]).exits(78);
     insta::assert_snapshot!("short_token", world.shown(&short));
     let ui = world.ui().await;
     let taken = ui.base.trim_start_matches("http://");
-    let second = world.overdue(&["ui", "--listen", taken]);
-    assert_eq!(second.code, Some(1), "{second}");
+    let second = world.overdue(&["ui", "--listen", taken]).exits(1);
     assert!(second.stderr.contains("another process listens there; name another port: --listen"));
 }
 

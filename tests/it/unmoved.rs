@@ -54,8 +54,7 @@ fn event(name: &str, order: &str) -> (String, String) {
 
 #[apply(world_test)]
 async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     let both = "INSERT INTO outbox (event, order_id) \
@@ -82,8 +81,7 @@ async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
 /// What is read begins above the rows that are gone, and not above those that are left.
 #[apply(world_test)]
 async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_cannot_be_moved() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     write(&world, &[("order.closed", "o-1")]).await;
@@ -115,8 +113,7 @@ async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_can
 /// The queue takes events again while a page of them is published; the last event of the order is in the next one.
 #[apply(world_test)]
 async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cannot_be_moved() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     write(&world, &[("order.closed", "stuck-0")]).await;
@@ -146,8 +143,7 @@ async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cann
 /// Events of an order wait for different names where the earlier one could not be moved with the later one.
 #[apply(world_test)]
 async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let full = full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     world
@@ -174,8 +170,7 @@ async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
 /// As many as a page holds, and more: then nothing behind them would be read.
 #[apply(world_test)]
 async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_it() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "order.paid").await;
     world
@@ -191,8 +186,7 @@ async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_i
 /// As many as a page holds, and more, and others behind them.
 #[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_name() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let other = wire.listen("orders.events", "order.paid").await;
     let (holder, _worker) = locked(&world, &wire, 2_100, 0).await;
     for order in ["a", "b", "c"] {
@@ -208,8 +202,7 @@ async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_na
 /// They are more than are tried alone before the others of their page are left as well.
 #[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_aside() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let (_holder, _worker) = locked(&world, &wire, 25, 100).await;
     until("the others are set aside", async || refused(&world).await, |aside| *aside == 100).await;
 }
@@ -217,8 +210,7 @@ async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_a
 /// Looks at everything find them again and again, and do not take them for new ones.
 #[apply(world_test)]
 async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     write(&world, &[("order.closed", "o-1")]).await;
@@ -244,8 +236,7 @@ async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() 
 /// An event that waits for one that cannot be moved is read again when that is gone.
 #[apply(world_test)]
 async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has_deleted_it() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     write(&world, &[("order.closed", "stuck")]).await;
@@ -267,8 +258,7 @@ async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has
 /// Each try is one more copy for the other subscribers.
 #[apply(world_test)]
 async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_not() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     let hour = Duration::from_hours(1); // data: nothing is tried again
@@ -288,8 +278,7 @@ async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_
 /// What moves it is given up after seconds.
 #[apply(world_test)]
 async fn a_refused_event_that_takes_too_long_to_move_holds_up_no_others() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     // data: it never ends
     let hangs = "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

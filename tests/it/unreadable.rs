@@ -47,8 +47,7 @@ async fn a_message_that_the_client_cannot_read_is_worked_like_any_other() {
         messages.push(["orders.dlx", "unpaid", last.last().unwrap(), "routing-key"]);
     }
     forge(&world, &messages);
-    let others = world.orders("p", 50, 0).await;
-    world.publish("100ms", &others).await;
+    let others = world.publish_orders("100ms", "p", 50, 0).await;
     world.until_closed(orders.len() + others.len()).await;
     let parked = world.parked(unknown.len()).await;
     world.until_empty("orders.unpaid").await;

@@ -13,8 +13,7 @@ fn two() -> String {
 }
 
 fn explain(world: &World, order: &str) -> Value {
-    let run = world.overdue(&["explain", "--order", order, "-o", "json"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue(&["explain", "--order", order, "-o", "json"]).exits(0);
     run.json()
 }
 
@@ -26,8 +25,7 @@ fn said(json: &Value) -> &str {
 async fn an_order_that_was_closed_and_one_that_waits() {
     let world = World::of(&two()).await;
     let worker = world.worker();
-    let order = world.orders("o", 1, -1_000).await;
-    world.publish("100ms", &order).await;
+    let order = world.publish_orders("100ms", "o", 1, -1_000).await;
     world.until_closed(1).await;
     worker.stop().await;
     let json = explain(&world, &order[0]);
@@ -93,18 +91,15 @@ async fn an_order_that_is_late_says_why() {
     assert_eq!(json["order"]["events"]["known"]["rows"][0]["event"], "order.paid");
 
     let pause = ["pause", "unpaid", "--for", "1h", "--why", "the provider is down"];
-    let run = world.overdue(&pause);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&pause).exits(0);
     let json = explain(&world, parked);
     assert!(said(&json).contains("late: unpaid is paused until "), "{json}");
     let next = json["order"]["answer"]["next"].as_str().unwrap();
     assert!(next.starts_with("overdue resume unpaid"), "{json}");
-    let run = world.overdue(&["resume", "unpaid"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["resume", "unpaid"]).exits(0);
 
     // What was done to it is known afterwards.
-    let run = world.overdue(&["parked", "drop", "--order", parked, "--yes", "--because", "a test"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["parked", "drop", "--order", parked, "--yes", "--because", "a test"]).exits(0);
     let json = explain(&world, parked);
     let action = &json["order"]["actions"]["known"][0];
     assert_eq!((&action["action"], &action["why"]), (&"parked drop".into(), &"a test".into()));
@@ -116,19 +111,17 @@ async fn what_helps_finds_the_message_in_another_spelling() {
     const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
     let (world, _) = shop("uuid").await;
     write_made(&world);
-    let run = world.overdue(&["apply", "--yes"]);
-    assert_eq!(run.code, Some(0), "{run}");
+    world.overdue(&["apply", "--yes"]).exits(0);
     let row = format!(
         "INSERT INTO purchase (purchase_no, pay_until) VALUES ('{ORDER}', now() - interval '3 min')"
     );
     world.sql(&row).await;
-    let wire = world.wire().await;
-    wire.publish_all("purchase.park", "30m.unpaid", &[ORDER.to_owned()]).await;
+    world.wire().await.publish_all("purchase.park", "30m.unpaid", &[ORDER.to_owned()]).await;
     let asked = ORDER.to_uppercase();
     let next = format!("overdue parked replay --order {asked}");
     let look = async || explain(&world, &asked)["order"]["answer"]["next"].clone();
     until("it is parked", look, |said| *said == next.as_str()).await;
-    until("it is back", async || wire.ready("purchase.parked").await, |n| *n == 1).await;
+    world.wire().await.until_ready("purchase.parked", 1).await;
     let words: Vec<&str> = next.split(' ').skip(1).chain(["--yes", "-o", "json"]).collect();
     let run = world.overdue(&words);
     assert_eq!((run.code, &run.json()["overdue"]), (Some(0), &1.into()), "{run}");
@@ -150,8 +143,7 @@ async fn what_cannot_be_asked_is_said_and_the_rest_is_shown() {
         ("OVERDUE_DATABASE__URL", url.as_str()),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1"),
     ];
-    let run = world.overdue_with(&["explain", "--order", &order], &environment);
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = world.overdue_with(&["explain", "--order", &order], &environment).exits(0);
     let row = |name: &str| {
         let row = run.stdout.lines().find(|line| line.starts_with(name));
         row.unwrap_or_else(|| panic!("{name}: {run}")).to_owned()

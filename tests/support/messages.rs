@@ -147,6 +147,12 @@ impl Wire {
         }
     }
 
+    /// Waits until so many messages are ready in a queue.
+    pub async fn until_ready(&self, queue: &str, count: u32) {
+        let what = format!("{count} ready in {queue}");
+        until(&what, async || self.ready(queue).await, |ready| *ready == count).await;
+    }
+
     /// Messages that are ready in a queue, by the broker's own count.
     pub async fn ready(&self, queue: &str) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
@@ -220,6 +226,12 @@ impl Wire {
 }
 
 impl World {
+    /// It, and a channel of the test's own.
+    pub async fn wired(self) -> (Self, Wire) {
+        let wire = self.wire().await;
+        (self, wire)
+    }
+
     /// A channel of the test's own.
     pub async fn wire(&self) -> Wire {
         let url = self.broker_url();
@@ -238,6 +250,19 @@ impl World {
     pub async fn publish_to(&self, exchange: &str, key: &str, count: usize) {
         let bodies: Vec<String> = (0..count).map(|n| format!("o-{n}")).collect();
         self.wire().await.publish_all(exchange, key, &bodies).await;
+    }
+
+    /// Creates orders, and publishes their due notices through a level.
+    pub async fn publish_orders(
+        &self,
+        level: &str,
+        prefix: &str,
+        count: usize,
+        due_in_ms: i64,
+    ) -> Vec<String> {
+        let ids = self.orders(prefix, count, due_in_ms).await;
+        self.publish(level, &ids).await;
+        ids
     }
 
     /// Publishes a due notice per order through a level, as the program does; returns when all are confirmed.
@@ -263,9 +288,7 @@ impl World {
 
     /// Waits until every queue is empty and nothing is unsettled, seen from the database's side nothing is left.
     pub async fn until_empty(&self, queue: &str) {
-        let wire = self.wire().await;
-        until(&format!("{queue} empty"), async || wire.ready(queue).await, |ready| *ready == 0)
-            .await;
+        self.wire().await.until_ready(queue, 0).await;
     }
 
     /// Takes `count` messages from the parking lot, waiting for them; there are no more than that.

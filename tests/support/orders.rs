@@ -1,9 +1,16 @@
 //! Orders in the reference schema: creating, paying, counting, and what must always hold.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use deadpool_postgres::Transaction;
 use overdue::internals::store::{Connection, orders::Effect};
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Row};
 
 use super::{World, until};
@@ -100,6 +107,30 @@ impl World {
         let ids = ids(prefix, count);
         self.store.client().await.unwrap().execute(SQL, &[&ids]).await.unwrap();
         ids
+    }
+
+    /// Creates orders that are due in a second and publishes their notices, one after the other, until it is told to stop; how many.
+    pub async fn streaming(&self) -> (Arc<AtomicBool>, JoinHandle<usize>) {
+        const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
+                             VALUES ($1, 'physical', now() + interval '1 second')";
+        let (publisher, store) = (self.publisher().await, self.store.clone());
+        let publishing = Arc::new(AtomicBool::new(true));
+        let (notice, go_on) = (self.notice("1s", "template"), Arc::clone(&publishing));
+        let stream = tokio::spawn(async move {
+            let client = store.client().await.unwrap();
+            let mut count = 0_usize;
+            while go_on.load(Ordering::Relaxed) {
+                let id = format!("streamed-{count}");
+                client.execute(ORDER, &[&id]).await.unwrap();
+                let body = serde_json::json!({ "order_id": id }).to_string().into_bytes();
+                let message =
+                    overdue::internals::wire::Message { message_id: id, body, ..notice.clone() };
+                publisher.publish(message).await.unwrap();
+                count += 1;
+            }
+            count
+        });
+        (publishing, stream)
     }
 
     /// Pays like the reference order service does; whether the payment was taken.

@@ -42,6 +42,20 @@ impl Run {
         self
     }
 
+    /// The run, if its standard output has this text.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "{text}: {self}");
+        self
+    }
+
+    /// The run, if its standard error has this text.
+    #[track_caller]
+    pub fn reports(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "{text}: {self}");
+        self
+    }
+
     /// The answer as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
@@ -173,6 +187,12 @@ impl World {
     /// Runs `overdue` on this world to its end.
     pub fn overdue(&self, arguments: &[&str]) -> Run {
         finish(self.ending(arguments), None)
+    }
+
+    /// `overdue` on a thread of its own, while this test goes on.
+    pub async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
+        let command = self.command(arguments);
+        tokio::task::spawn_blocking(move || finish(command, None)).await.unwrap()
     }
 
     /// A command that ends by itself: of a worker that cannot start, without the line with the time that it begins with.

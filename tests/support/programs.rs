@@ -46,18 +46,20 @@ pub fn program(source: &Path) -> Option<Command> {
             command
         }
         "js" => node_command()?,
-        "java" => java_command()?,
-        "go" => go_command()?,
+        "java" => return java_command(source),
+        "go" => return go_command(source),
         "php" => php_command()?,
         "rs" => return Some(Command::new(example(source))),
         other => panic!("nobody runs {other}"),
     };
     command.arg(source);
-    if language == Some("go") {
-        // A package without a module: each of its files is named.
-        command.args(others_beside(source));
-    }
     Some(command)
+}
+
+/// Runs a compiler, which leaves what is up to date as it is.
+fn compiled(mut compiler: Command) {
+    let done = compiler.output().unwrap();
+    assert!(done.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// `node` on a script, with the packages of `target/node`.
@@ -77,17 +79,37 @@ fn node_command() -> Option<Command> {
     Some(command)
 }
 
-fn java_command() -> Option<Command> {
+/// Where what is compiled of a source stays: in a folder of `target`, or beside one that a test has written.
+fn folder_of(source: &Path, folder: &str) -> PathBuf {
+    let parent = source.parent().expect("a folder");
+    if parent.starts_with(root().join("examples")) {
+        return root().join("target").join(folder);
+    }
+    parent.to_owned()
+}
+
+/// A class that is older than its source is compiled: `java` on a source does so each time.
+fn java_command(source: &Path) -> Option<Command> {
     if !is_there("javac") || !JARS.split(':').all(|jar| Path::new(jar).exists()) {
         return left_out("Java", "JDK with librabbitmq-client-java and libpostgresql-jdbc-java");
     }
+    let (classes, name) = (folder_of(source, "java"), source.file_stem().expect("a file"));
+    let class = classes.join(name).with_extension("class");
+    let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
+    if changed(&class) <= changed(source) {
+        let mut compiler = Command::new("javac");
+        compiler.args(["-cp", JARS, "-d"]).arg(&classes).arg(source);
+        compiled(compiler);
+    }
     let mut command = Command::new("java");
-    command.args(["-cp", JARS]);
+    // It lives for a second: what makes it faster later takes longer.
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
+    command.arg(format!("{}:{JARS}", classes.display())).arg(name);
     Some(command)
 }
 
-/// What it compiles is kept in `target/go`.
-fn go_command() -> Option<Command> {
+/// What its packages compile to is kept in `target/go`.
+fn go_command(source: &Path) -> Option<Command> {
     let is_installed =
         |package| PathBuf::from_iter([GO_SOURCES, "src/github.com", package]).exists();
     if !is_there("go") || !["rabbitmq/amqp091-go", "lib/pq"].into_iter().all(is_installed) {
@@ -96,10 +118,14 @@ fn go_command() -> Option<Command> {
             "Go with golang-github-rabbitmq-amqp091-go-dev and golang-github-lib-pq-dev",
         );
     }
-    let mut command = Command::new("go");
-    command.arg("run").env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
-    command.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
-    Some(command)
+    let program = folder_of(source, "go-programs").join(source.file_stem().expect("a file"));
+    let mut compiler = Command::new("go");
+    compiler.env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
+    compiler.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
+    // A package without a module: each of its files is named.
+    compiler.args(["build", "-o"]).arg(&program).arg(source).args(others_beside(source));
+    compiled(compiler);
+    Some(Command::new(program))
 }
 
 fn others_beside(source: &Path) -> Vec<PathBuf> {

@@ -44,7 +44,6 @@ pub fn manifests(yaml: &str) -> Vec<serde_json::Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let mut command = Command::new(interpreter());
     command.args(["-c", script]);
-    let run = process::finish(command, Some(yaml.as_bytes()));
-    assert_eq!(run.code, Some(0), "{run}");
+    let run = process::finish(command, Some(yaml.as_bytes())).exits(0);
     serde_json::from_str(&run.stdout).unwrap()
 }

@@ -30,6 +30,7 @@ pub fn of(description: &Description) -> Statements {
         own_schema: "OWN".to_owned(),
         table: relation("orders", ORDERS),
         deadline_type: "timestamptz".to_owned(),
+        adds_interval: false,
         releases: description.releases.iter().map(|_| relation("stock", STOCK)).collect(),
     };
     let Statements { lock, close, close_contended, overdue } =

@@ -31,6 +31,13 @@ impl RunningWorker {
         self.counts()
     }
 
+    /// Asks it to stop; it has retried and parked so many.
+    pub async fn stops_after(self, retried: u64, parked: u64) -> Counts {
+        let counts = self.stop().await;
+        assert_eq!((counts.retried, counts.parked), (retried, parked), "{counts:?}");
+        counts
+    }
+
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.worker.counters.read()

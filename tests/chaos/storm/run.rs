@@ -37,6 +37,8 @@ pub struct Storm {
     /// No more than so many.
     pub strikes: usize,
     pub kinds: Vec<Kind>,
+    /// Whether each kind strikes alone before two strike at once.
+    pub alone_first: bool,
     pub longest_hold: Duration,
     pub pause_ms: RangeInclusive<u64>,
     pub orders_per_second: u32,
@@ -94,10 +96,11 @@ impl Storm {
         report
     }
 
-    /// Emptied of what an earlier run with the same seed left.
+    /// Emptied of what an earlier run with the same seed left; the short storms, which run side by side, differ in their kinds.
     fn folder(&self) -> PathBuf {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let folder = target.join("chaos").join(format!("seed-{}", self.seed));
+        let name = format!("seed-{}-of-{}-kinds", self.seed, self.kinds.len());
+        let folder = target.join("chaos").join(name);
         // Not there the first time.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -141,8 +144,13 @@ impl Storm {
     ) -> Vec<Struck> {
         let (began, mut struck) = (Instant::now(), Vec::new());
         until("the first order closed", async || site.world.closed().await, |it| *it > 0).await;
-        let schedule =
-            Schedule::new(self.seed, &self.kinds, self.longest_hold, self.pause_ms.clone());
+        let schedule = Schedule::new(
+            self.seed,
+            &self.kinds,
+            self.longest_hold,
+            self.pause_ms.clone(),
+            self.alone_first,
+        );
         for Strike { pause, faults } in schedule.take(self.strikes) {
             sleep(pause).await;
             let start = Instant::now();

@@ -30,8 +30,7 @@ async fn run_as(world: &World, user: &str, broker: Option<&str>) -> WorkerProces
 
 /// A worker starts, closes what an order service publishes and puts back what is early, with the tag and without it.
 pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
-    let world = World::with(services, text).await;
-    let wire = world.wire().await;
+    let (world, wire) = World::with(services, text).await.wired().await;
     // The exchange of the plugin hands on nothing before it is due.
     let along = match world.topology.strategy {
         Strategy::DelayedExchange => None,

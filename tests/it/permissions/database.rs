@@ -48,8 +48,7 @@ impl Roles {
     async fn run_printed(&self) -> Vec<SqlState> {
         let prefix = format!("{}_", self.world.schema);
         let arguments = ["permissions", "--database", "--create-users", "--user-prefix", &prefix];
-        let printed = self.world.overdue(&arguments);
-        assert_eq!(printed.code, Some(0), "{printed}");
+        let printed = self.world.overdue(&arguments).exits(0);
         let mut errors = Vec::new();
         for line in printed.stdout.lines().filter(|line| !line.starts_with("--")) {
             if let Err(error) = self.superuser.batch_execute(line).await {
@@ -68,8 +67,7 @@ impl Roles {
             let password = format!("ALTER ROLE {} PASSWORD 'secret'", role.name);
             self.superuser.batch_execute(&password).await.unwrap();
         }
-        let init = self.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
-        assert_eq!(init.code, Some(0), "{init}");
+        self.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]).exits(0);
         let after = self.run_printed().await;
         let there = [SqlState::DUPLICATE_OBJECT, SqlState::DUPLICATE_SCHEMA];
         assert!(after.iter().all(|code| there.contains(code)), "{after:?}");
@@ -227,8 +225,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
     let roles = Roles::new().await;
     roles.prepared().await;
     let world = &roles.world;
-    let again = roles.run_as(ADMINISTRATOR, &["database", "init", "--yes"]);
-    assert_eq!(again.code, Some(0), "{again}");
+    roles.run_as(ADMINISTRATOR, &["database", "init", "--yes"]).exits(0);
     let mut worker = world.spawn(roles.command_as(WORKER, &["run", "--no-declare"]));
     worker.until_logged("worker ready").await;
     let order = world.orders("scheduled", 1, 0).await.remove(0);
@@ -253,8 +250,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
         &["resume", "unpaid", "--rate", "1"],
         &["resume", "unpaid"],
     ] {
-        let run = roles.run_as(ON_CALL, arguments);
-        assert_eq!(run.code, Some(0), "{arguments:?} {run}");
+        let run = roles.run_as(ON_CALL, arguments).exits(0);
         assert!(!run.to_string().contains("permission denied"), "{run}");
         assert!(!run.stdout.contains("lacks"), "{run}");
     }
@@ -310,16 +306,14 @@ async fn what_is_refused_names_the_grant() {
     let init = roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
     refused(&init, &["permission denied for database", "`overdue permissions --database` prints"]);
     roles.superuser.batch_execute(&roles.roles[ADMINISTRATOR].before[1]).await.unwrap();
-    let init = roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]);
-    assert_eq!(init.code, Some(0), "{init}");
+    roles.run_as(ADMINISTRATOR, &["database", "init", "--reference-tables", "--yes"]).exits(0);
     // The tables are there, and this user cannot see them.
     let worker = &roles.roles[WORKER].name;
     let usage = format!("GRANT USAGE ON SCHEMA {schema} TO {worker}");
     for arguments in [&["run", "--no-declare"][..], &["effect", "check", "--all"], &["rebuild"]] {
         refused(&roles.run_as(WORKER, arguments), &[&usage, "`overdue permissions --database`"]);
     }
-    let doctor = roles.run_as(WORKER, &["doctor"]);
-    assert!(doctor.stdout.contains(&format!("lacks USAGE on schema {schema}")), "{doctor}");
+    roles.run_as(WORKER, &["doctor"]).prints(&format!("lacks USAGE on schema {schema}"));
     roles.superuser.batch_execute(&usage).await.unwrap();
     let run = roles.run_as(WORKER, &["run", "--no-declare"]);
     refused(

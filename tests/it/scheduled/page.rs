@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::{
     page::{blocks, run_commands, run_statement},
-    support::{Services, World, process::finish, programs::program, until},
+    support::{Services, World, process::finish, programs::program},
 };
 
 /// What stands around the lines of the page: the connection of a user that may do no more than the page grants, and the id.
@@ -74,8 +74,7 @@ async fn makes_an_order(world: &World, shop: &str, language: &str, lines: &str) 
         .unwrap();
     let Some(mut command) = program(&source) else { return false };
     command.arg(shop);
-    let run = finish(command, None);
-    assert_eq!(run.code, Some(0), "{language}: {run}");
+    finish(command, None).exits(0);
     true
 }
 
@@ -94,9 +93,7 @@ async fn the_page_leads_from_init_to_closed_orders() {
     }
     assert_eq!(gave, 2);
     assert!(made >= 3, "Python, and the statements of C# and Rust");
-    let wire = world.wire().await;
-    until("all wait", async || wire.ready("orders.delay.30m").await, |waiting| *waiting == made)
-        .await;
+    world.wire().await.until_ready("orders.delay.30m", made).await;
     let worker = worker.expect("the page runs a worker");
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 

@@ -2,7 +2,7 @@
 
 use overdue::internals::{order::OrderId, store::Store};
 
-use crate::support::{Parked, World, samples::HALF_HOUR, until};
+use crate::support::{Parked, World, samples::HALF_HOUR};
 
 /// Message and hint of a statement that is refused.
 async fn refusal(world: &World, sql: &str) -> String {
@@ -109,8 +109,7 @@ async fn the_function_takes_the_ids_that_a_message_can_carry() {
 /// Rows of a table whose constraints somebody has dropped, written past the function.
 #[apply(world_test)]
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.again", "#").await;
     world
         .sql(
@@ -171,9 +170,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
 
     std::fs::write(world.topology_file(), &with).unwrap();
     let old = world.started(|_| {}).await;
-    let wire = world.wire().await;
-    let level = async || wire.ready("orders.delay.30m").await;
-    until("the old one publishes", level, |ready| *ready == 2).await;
+    world.wire().await.until_ready("orders.delay.30m", 2).await;
     let warning = "these timeouts are recorded as removed by `overdue database init`";
     assert_eq!(old.logged(warning), 1, "{}", old.log());
     assert!(old.log().contains("timeouts=\"unclaimed\""), "{}", old.log());

@@ -227,8 +227,7 @@ const MARKUP: &str = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'`
 /// Whoever may publish decides what stands there.
 #[apply(world_test)]
 async fn nothing_of_a_message_becomes_markup() {
-    let world = World::new().await;
-    let wire = world.wire().await;
+    let (world, wire) = World::new().await.wired().await;
     let mut headers = FieldTable::default();
     headers.insert("x-park-reason".into(), text(MARKUP));
     headers.insert("x-park-timeout".into(), text(MARKUP));
@@ -240,7 +239,7 @@ async fn nothing_of_a_message_becomes_markup() {
     for body in [order.as_bytes(), MARKUP.as_bytes(), b"\xff</pre><script>alert(1)</script>"] {
         wire.publish("orders.park", MARKUP, properties(), body).await;
     }
-    until("they are parked", async || wire.ready("orders.parked").await, |n| *n == 3).await;
+    wire.until_ready("orders.parked", 3).await;
     let ui = world.ui().await;
     let visitor = ui.visitor().await;
     let page = listed(&visitor, "/parked").await;

@@ -108,6 +108,10 @@ fn routes() {
         argument(it, "orders.delay.5m", "x-dead-letter-exchange", "");
         argument(it, "orders.delay.5m", "x-dead-letter-routing-key", "orders.unpaid");
     });
+    table.objects("the default exchange, to a queue that is not there", |it| {
+        argument(it, "orders.delay.5m", "x-dead-letter-exchange", "");
+        argument(it, "orders.delay.5m", "x-dead-letter-routing-key", "due");
+    });
     table.objects("two queues for one key", |it| {
         bind(it, "orders.in", "orders.delay.5m", "30m.unpaid");
     });
