@@ -46,7 +46,7 @@ lay_out() {
   "$program" generate completions zsh >"$share/zsh/site-functions/_overdue"
   "$program" generate man "$share/man/man1" >/dev/null
   gzip --best --no-name "$share"/man/man1/*
-  "$program" init "$layout/etc/overdue/example" >/dev/null
+  cp examples/own-tables/{overdue,topology}.toml "$layout/etc/overdue/example/"
   cp deploy/systemd/overdue.service "$layout/lib/systemd/system/"
   cp LICENSE-* CHANGELOG.md "$share/doc/overdue/"
   # It reads the manifests of every platform's crates.

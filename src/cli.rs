@@ -124,7 +124,7 @@ impl Cli {
             Command::Publish(publish) => publish.run(&settings).await,
             Command::Explain(explain) => explain.run(&settings).await,
             Command::Effect(effect) => effect.run(&settings).await,
-            Command::Init(init) => init.run(),
+            Command::Init(init) => init.run(&settings).await,
             Command::Demo(demo) => demo.run(&settings).await,
             Command::Database(database) => database.run(&settings).await,
             Command::Permissions(permissions) => permissions.run(&settings),

@@ -4,6 +4,7 @@
 pub(crate) mod changes;
 pub(crate) mod description;
 pub(crate) mod facts;
+pub mod proposal;
 pub(crate) mod reference;
 mod release;
 pub(crate) mod statements;

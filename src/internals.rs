@@ -142,6 +142,7 @@ pub mod effect {
     pub use crate::effect::{
         Description, EffectKeys, Facts, Statements,
         facts::{Column, Relation},
+        proposal,
         reference::reference,
     };
 }

@@ -18,6 +18,7 @@ pub(crate) mod overdue;
 pub(crate) mod own_tables;
 pub(crate) mod pauses;
 pub(crate) mod pool;
+pub(crate) mod proposal_facts;
 pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;

@@ -1,145 +1,338 @@
-//! `overdue init`: files to start from, for tables of one's own.
+//! `overdue init`: looks at a table, and writes topology.toml and overdue.toml for it.
+
+mod dialogue;
+mod files;
 
 use std::{
-    fs::OpenOptions,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
 
-use self::{
-    effect::OwnTable,
-    own_table::{ColumnName, PrimaryKey, StateChange, Stock, TableName},
+use self::files::Files;
+use super::{
+    exit::{self, Failure},
+    output::print,
+    setup,
 };
-use super::{exit::Failure, output::print};
-use crate::text::quote;
+use crate::{
+    config::Settings,
+    effect::{
+        EffectKeys,
+        description::{ReleaseKeys, TableName},
+        proposal::{
+            Answers, Proposal,
+            found::{Found, Table},
+            has_deadlines, interval, parse_release, propose, singular,
+        },
+        statements::index,
+    },
+    store::{Store, effects::Effect, proposal_facts::Unknown},
+    text::{counted, did_you_mean, quote},
+};
 
-mod effect;
-mod own_table;
+/// Tables that are named, at the most.
+const MOST_TABLES: usize = 10;
 
-const TOPOLOGY: &str = include_str!("../../examples/own-tables/topology.toml");
-const SETTINGS: &str = include_str!("../../examples/own-tables/overdue.toml");
-
-/// Write topology.toml, overdue.toml and the SQL that closes overdue rows of a table
+/// Look at a table, and write topology.toml and overdue.toml with what closes its overdue rows
 ///
-/// Without options the SQL is for the tables of docs/your-own-tables.md.
+/// At a terminal it asks; elsewhere it marks each guess in the files, and exits with 2 if only you can answer something. What an option
+/// says is no guess. SQL is as in [effects.NAME] (docs/effects.md).
 #[derive(Debug, Args)]
 pub(super) struct Init {
     /// The folder
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// The table whose rows have a deadline, e.g. `bookings` or `shop.bookings`
-    #[arg(long, requires_all = ["key", "state", "deadline"])]
-    table: Option<TableName>,
-    /// Its primary key, and the type of that column: `text`, `uuid`, `bigint` or `integer`
-    #[arg(long, value_name = "COLUMN:TYPE", requires = "table")]
-    key: Option<PrimaryKey>,
-    /// Its column with the state, the state that waits, and the state of what is closed, e.g. `state=pending:expired`
-    #[arg(long, value_name = "COLUMN=WAITING:CLOSED", requires = "table")]
-    state: Option<StateChange>,
-    /// Its column with the deadline, a `timestamptz`
-    #[arg(long, value_name = "COLUMN", requires = "table")]
-    deadline: Option<ColumnName>,
-    /// What a closed row gives back: `events.seats_free=seats by event_id` adds the row's `seats` to `seats_free` of its event.
-    /// `by event_id=id` if the key of `events` has another name; `in booking_lines` (or `in booking_lines on booking_id`) if the
-    /// amounts are in lines of the row
-    #[arg(long, value_name = "TABLE.COLUMN=AMOUNT by COLUMN", num_args = 1..=7, requires = "table")]
-    stock: Vec<String>,
+    /// The table whose rows have a deadline, such as `purchase` or `shop.purchase`; without it tables are named that look like it
+    #[arg(long)]
+    table: Option<String>,
+    /// Add a table to the files that are there
+    #[arg(long)]
+    add: bool,
+    /// The columns that messages name a row by, such as `id` or `tenant_id, no`
+    #[arg(long, value_name = "COLUMNS")]
+    key: Option<String>,
+    /// Which rows are open, such as `state IN (10, 15)`
+    #[arg(long, value_name = "CONDITION")]
+    open: Option<String>,
+    /// What keeps a row open, also in other tables; the row is called `row`
+    #[arg(long, value_name = "CONDITION")]
+    unless: Option<String>,
+    /// When a row is due: a column, or an expression
+    #[arg(long, value_name = "EXPRESSION")]
+    deadline: Option<String>,
+    /// The time zone of a deadline without one, such as `UTC`
+    #[arg(long)]
+    zone: Option<String>,
+    /// How long a row has from its creation, such as `30m`
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    after: Option<u64>,
+    /// A column of an overdue row and its new value in SQL, such as `state=90`; nothing behind the sign leaves the column as it is
+    #[arg(long, value_name = "COLUMN=EXPRESSION", value_parser = assignment)]
+    set: Vec<(String, String)>,
+    /// Delete overdue rows
+    #[arg(long, conflicts_with = "set")]
+    delete: bool,
+    /// What is given back, such as `article.reserved -= line.pieces FROM purchase_line AS line WHERE …`; `none` is nothing
+    #[arg(long, value_name = "CHANGE", value_parser = release)]
+    release: Vec<Release>,
+    /// The event of a closed row, such as `purchase.expired`
+    #[arg(long)]
+    event: Option<String>,
+    /// Rows with an earlier deadline stay open; `all` is none [default: now]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// The name of the effect [default: expire]
+    #[arg(long, value_name = "NAME")]
+    effect: Option<String>,
+    /// The name of the timeout [default: unpaid]
+    #[arg(long, value_name = "NAME")]
+    timeout: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Release {
+    None,
+    Of(Box<ReleaseKeys>),
+}
+
+fn release(text: &str) -> Result<Release, String> {
+    if text == "none" {
+        return Ok(Release::None);
+    }
+    parse_release(text).map(|keys| Release::Of(Box::new(keys)))
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (column, value) =
+        text.split_once('=').ok_or("write COLUMN=EXPRESSION, such as state=90")?;
+    Ok((column.trim().trim_matches('"').to_owned(), value.trim().to_owned()))
 }
 
 impl Init {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        let folder = self.folder.clone();
-        let table = self.own_table()?;
-        let files = [
-            ("topology.toml", topology(&table.table)),
-            ("overdue.toml", SETTINGS.to_owned()),
-            ("expire.sql", table.effect()),
-            ("expire_overdue.sql", table.overdue()),
-        ];
-        let there = files.iter().map(|(name, _)| *name);
-        let there: Vec<&str> = there.filter(|name| folder.join(name).exists()).collect();
-        if !there.is_empty() {
-            return Err(Failure::failed(format!(
-                "{} already has {}: nothing was written; name another folder",
-                folder.display(),
-                there.join(", ")
-            )));
-        }
-        for (name, content) in files {
-            let path = folder.join(name);
-            write_new(&path, &content).map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })?;
+    pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
+        let store = setup::store(settings)?;
+        let own_schema = settings.database.search_path.split(',').next().unwrap_or_default().trim();
+        let Some(table) = &self.table else { return name_tables(&store, own_schema).await };
+        let table =
+            TableName::parse(table).map_err(|error| Failure::usage(format!("--table: {error}")))?;
+        let files = Files::look(&self.folder, self.add)?;
+        let mut answers = self.answers(&store, &table).await?;
+        files.refuse(&answers)?;
+        let (proposal, found) = if io::stdin().is_terminal() {
+            dialogue::ask(&store, &table, own_schema, &mut answers).await?
+        } else {
+            look(&store, &table, own_schema, &answers).await?
+        };
+        check_columns(&answers, &found)?;
+        let (steps, unfit) = prove(&store, &proposal).await?;
+        for path in files.write(&proposal)? {
             print(path.display())?;
         }
+        self.finish(&proposal, steps, unfit)
+    }
+
+    async fn answers(&self, store: &Store, table: &TableName) -> Result<Answers, Failure> {
+        let since = match &self.since {
+            Some(since) => since.clone(),
+            None => store.minute().await?,
+        };
+        let one = singular(&table.short);
+        let named = |given: &Option<String>, alone: &str, added: String| {
+            given.clone().unwrap_or_else(|| if self.add { added } else { alone.to_owned() })
+        };
+        let releases = self.release.iter().filter_map(|it| match it {
+            Release::None => None,
+            Release::Of(keys) => Some((**keys).clone()),
+        });
+        Ok(Answers {
+            effect: named(&self.effect, "expire", format!("expire_{one}")),
+            timeout: named(&self.timeout, "unpaid", one.clone()),
+            key: self.key.clone(),
+            open: self.open.clone(),
+            unless: self.unless.clone(),
+            deadline: self.deadline.clone(),
+            zone: self.zone.clone(),
+            after: self.after,
+            set: self.set.clone(),
+            delete: self.delete,
+            releases: releases.collect(),
+            nothing_else: self.release.iter().any(|it| matches!(it, Release::None)),
+            signs: Vec::new(),
+            event: self.event.clone(),
+            since,
+        })
+    }
+
+    /// What needs an answer, or what comes next.
+    fn finish(
+        &self,
+        proposal: &Proposal,
+        steps: Vec<String>,
+        unfit: Option<String>,
+    ) -> Result<(), Failure> {
+        let questions: Vec<_> = proposal.questions().collect();
+        let number = questions.len() + usize::from(unfit.is_some());
+        if number > 0 {
+            print("needs an answer:")?;
+            let question = |remark: &&crate::effect::proposal::Remark| {
+                format!("{}\n       {}", remark.what, remark.options().join("\n       "))
+            };
+            let all = questions.iter().map(question).chain(unfit);
+            for (at, text) in (1..).zip(all) {
+                print(format_args!("  {at}. {text}"))?;
+            }
+            return Err(Failure {
+                code: exit::FINDINGS,
+                text: format!(
+                    "the files are not complete: {} an answer. Write it into overdue.toml, or delete what was written, and run the same \
+                     command with the options",
+                    if number == 1 {
+                        "1 point needs".to_owned()
+                    } else {
+                        format!("{number} points need")
+                    }
+                ),
+            });
+        }
         // A command looks for its settings in the folder where it runs.
-        let enter = (folder != Path::new("."))
-            .then(|| format!("cd {}", quote(&folder.display().to_string())));
-        let steps = [
-            format!(
-                "in the database, for the sweep:\n     {}\n     (not in a transaction; without CONCURRENTLY if the table is \
-                 partitioned)",
-                table.index()
-            ),
-            "in overdue.toml: the URLs of broker and database".to_owned(),
-            "overdue database init, overdue effect check --all, overdue apply, overdue run\n     \
-             (docs/your-own-tables.md)"
-                .to_owned(),
+        let enter = (self.folder != Path::new("."))
+            .then(|| format!("cd {}", quote(&self.folder.display().to_string())));
+        let rest = [
+            "in overdue.toml: the URLs of broker and database, and the lines that say guess".to_owned(),
+            "overdue database init, overdue effect check --all, overdue apply, overdue run\n     (docs/your-own-tables.md)".to_owned(),
         ];
+        let index = (!steps.is_empty()).then(|| {
+            format!(
+                "in the database, not in a transaction, for the look at what is overdue:\n     {}",
+                steps.join("\n     ")
+            )
+        });
         print("next:")?;
-        let mut steps = enter.into_iter().chain(steps).enumerate();
+        let mut steps = enter.into_iter().chain(index).chain(rest).enumerate();
         steps.try_for_each(|(at, step)| print(format_args!("  {}. {step}", at + 1)))
     }
+}
 
-    /// As asked for, or that of docs/your-own-tables.md.
-    fn own_table(self) -> Result<OwnTable, Failure> {
-        let stock = |text: &str| {
-            text.parse::<Stock>().map_err(|error| {
-                Failure::usage(format!("invalid value '{text}' for '--stock': {error}"))
-            })
-        };
-        let example = || {
-            Ok(OwnTable {
-                table: "purchase".parse()?,
-                key: "purchase_no:bigint".parse()?,
-                state: "state=10:90".parse()?,
-                deadline: "pay_until".parse()?,
-                stock: Some("article.on_hand=pieces by article_no in purchase_line".parse()?),
-            })
-        };
-        match (self.table, self.key, self.state, self.deadline) {
-            (Some(table), Some(key), Some(state), Some(deadline)) => {
-                let stock = match &self.stock[..] {
-                    [] => None,
-                    words => Some(stock(&words.join(" "))?),
-                };
-                Ok(OwnTable { table, key, state, deadline, stock })
-            }
-            _ => example().map_err(|error: String| Failure::failed(error)),
+/// What is found of a table, and proposed for it.
+async fn look(
+    store: &Store,
+    table: &TableName,
+    own_schema: &str,
+    answers: &Answers,
+) -> Result<(Proposal, Found), Failure> {
+    let found = match store.found(table, own_schema, answers).await {
+        Ok(found) => found,
+        Err(Unknown::Store(error)) => return Err(error.into()),
+        Err(Unknown::Option(option, why)) => {
+            return Err(Failure::usage(format!("{option}: {why}; nothing was written")));
+        }
+        Err(Unknown::Table) => return Err(no_table(store, table, own_schema).await?),
+    };
+    match found.table() {
+        Some(Table { kind, .. }) if kind == "r" || kind == "p" => {}
+        _ => {
+            return Err(Failure::usage(format!(
+                "{} is no table, so its rows cannot be locked: name the table behind it; nothing was written",
+                table.sql
+            )));
         }
     }
+    let proposal =
+        propose(&found, answers).ok_or_else(|| Failure::failed("the catalog gave no table"))?;
+    Ok((proposal, found))
 }
 
-/// The example's, with the name of the table, which is the prefix of every exchange and queue.
-fn topology(table: &TableName) -> String {
-    let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    let name: String = table.name.chars().filter(|it| fits(*it)).collect();
-    if name.is_empty() || name == "amq" {
-        return TOPOLOGY.to_owned();
-    }
-    TOPOLOGY.replace("purchase", &name)
+async fn no_table(store: &Store, table: &TableName, own_schema: &str) -> Result<Failure, Failure> {
+    let known = store.readable_tables(own_schema).await?;
+    let known: Vec<&str> = known.iter().map(|it| it.table.as_str()).collect();
+    let end = format!(".{}", table.sql);
+    let elsewhere = known.iter().find(|it| it.ends_with(&end)).copied();
+    let meant = elsewhere.or_else(|| did_you_mean(&table.sql, known.iter().copied()));
+    let meant = meant.map_or_else(String::new, |it| format!(" (did you mean {it}?)"));
+    Ok(Failure::usage(format!(
+        "{} has no table {}{meant}, or the user may not use its schema: write it with its schema, or set database.search_path; nothing was \
+         written",
+        store.address(),
+        table.sql
+    )))
 }
 
-/// If another program has made the file meanwhile, nothing is overwritten.
-fn write_new(path: &Path, content: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    if path.ends_with("overdue.toml") {
-        // Passwords come into it.
-        options.mode(0o600);
+/// Names of columns that a table does not have are mistyped.
+fn check_columns(answers: &Answers, found: &Found) -> Result<(), Failure> {
+    let Some(table) = found.table() else { return Ok(()) };
+    let known: Vec<&str> = table.columns.iter().map(|it| it.name.as_str()).collect();
+    for (column, _) in &answers.set {
+        if !known.contains(&column.as_str()) {
+            let meant = did_you_mean(column, known.iter().copied())
+                .map_or_else(String::new, |it| format!(" (did you mean {it}?)"));
+            return Err(Failure::usage(format!(
+                "--set: {} has no column {column}{meant}: it has {}; nothing was written",
+                table.name,
+                known.join(", ")
+            )));
+        }
     }
-    options.open(path)?.write_all(content.as_bytes())
+    Ok(())
+}
+
+/// Has PostgreSQL read the description: the statements of its index, or what does not fit.
+async fn prove(
+    store: &Store,
+    proposal: &Proposal,
+) -> Result<(Vec<String>, Option<String>), Failure> {
+    if proposal.questions().next().is_some() {
+        return Ok((Vec::new(), None));
+    }
+    let keys: toml::Table = toml::from_str(&proposal.description())
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    let keys = keys.get("effects").and_then(|it| it.get(&proposal.effect)).cloned();
+    let keys: Option<EffectKeys> = keys.and_then(|it| it.try_into().ok());
+    let description = match keys.map(|it| it.description(&proposal.effect)) {
+        Some(Ok(Some(description))) => description,
+        Some(Err(mistakes)) => {
+            let mistakes: Vec<String> =
+                mistakes.iter().map(|it| format!("{}: {}", it.key, it.what)).collect();
+            return Ok((Vec::new(), Some(mistakes.join("; "))));
+        }
+        _ => return Err(Failure::failed("what was written cannot be read")),
+    };
+    let effect = Effect::described(description.clone());
+    let index = match store.table_facts(&effect, &description).await {
+        Ok(facts) => crate::effect::Statements::of(&description, &facts)
+            .and_then(|_| index(&description, &facts)),
+        Err(error) if error.is_misfit() => return Ok((Vec::new(), Some(error.to_string()))),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(match index {
+        Ok(lines) => (lines, None),
+        Err(mistake) => (Vec::new(), Some(format!("{}: {}", mistake.key, mistake.what))),
+    })
+}
+
+/// Tables that look as if they had overdue rows, and what to type.
+async fn name_tables(store: &Store, own_schema: &str) -> Result<(), Failure> {
+    let tables = store.readable_tables(own_schema).await?;
+    let columns = |it: &[(String, String)]| has_deadlines(it);
+    let alike: Vec<&str> =
+        tables.iter().filter(|it| columns(&it.columns)).map(|it| it.table.as_str()).collect();
+    if !alike.is_empty() {
+        print("tables with a state and a time:")?;
+        alike
+            .iter()
+            .take(MOST_TABLES)
+            .try_for_each(|it| print(format_args!("  overdue init --table {}", quote(it))))?;
+    }
+    let more = alike.len().saturating_sub(MOST_TABLES);
+    let more = if more > 0 { format!(", {more} others are not shown") } else { String::new() };
+    let seen = counted(tables.len(), "table");
+    Err(Failure {
+        code: exit::FINDINGS,
+        text: format!(
+            "no table was named; {} of {seen} at {} have a state and a time{more}: name one with --table",
+            alike.len(),
+            store.address()
+        ),
+    })
 }

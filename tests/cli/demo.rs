@@ -74,7 +74,7 @@ async fn orders_that_are_closed_twice_are_found() {
 #[test]
 fn it_plays_nothing_where_the_tables_are_of_others() {
     const OWN: &str = include_str!("../../examples/own-tables/topology.toml");
-    const EXPIRE: &str = include_str!("../../examples/own-tables/overdue.toml");
+    const EXPIRE: &str = include_str!("../../tests/written/expire.toml");
     let replaced = EXPIRE.replace("[effects.expire]", "[effects.close]");
     let (reference, unpaid) = (include_str!("../../topology.toml"), &["--timeout", "unpaid"]);
     let own = "closes them: the settings have SQL of their own for that effect; ";

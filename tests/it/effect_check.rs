@@ -3,14 +3,14 @@
 use std::fs;
 
 use crate::{
-    own_tables::{shop, write_effect, write_example},
+    own_tables::{shop, write_example, write_made},
     page::read,
     support::{Run, World},
 };
 
 /// The check, with another text in the effect's SQL.
 fn check(world: &World, (from, to): (&str, &str), options: &[&str]) -> Run {
-    let sql = read("examples/own-tables/expire.sql");
+    let sql = read("tests/written/expire.sql");
     assert!(sql.contains(from), "{from}");
     fs::write(world.dir.path().join("expire.sql"), sql.replace(from, to)).unwrap();
     world.overdue(&[&["effect", "check", "expire"], options].concat())
@@ -78,8 +78,7 @@ async fn an_order_is_the_same_in_every_spelling() {
             .sql(&format!("INSERT INTO purchase (purchase_no, pay_until) VALUES ('{id}', now())"))
             .await;
     }
-    write_example(&world);
-    write_effect(&world, &effect).await;
+    write_made(&world);
     for (_, asked) in orders {
         let run = world.overdue(&["explain", "--order", asked]);
         assert!(run.stdout.contains("overdue: with a notice it is expired now"), "{run}");

@@ -42,6 +42,7 @@ mod hold;
 mod horizon;
 mod hostile_sizes;
 mod independent;
+mod init_tables;
 mod interleavings;
 mod interrupted;
 mod invariants;

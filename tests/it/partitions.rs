@@ -227,8 +227,11 @@ async fn the_commands_work_on_partitions() {
     let (world, effect) = filled().await;
     let folder = world.dir.path();
     write_effect(&world, &effect).await;
-    for name in ["overdue.toml", "topology.toml"] {
-        std::fs::write(folder.join(name), read(&format!("examples/own-tables/{name}"))).unwrap();
+    for (name, path) in [
+        ("overdue.toml", "tests/written/expire.toml"),
+        ("topology.toml", "examples/own-tables/topology.toml"),
+    ] {
+        std::fs::write(folder.join(name), read(path)).unwrap();
     }
     world.overdue(&["effect", "check", "--all"]).exits(0).prints("open         3011 orders");
     let explain = world.overdue(&["explain", "--order", "6002", "-o", "json"]);

@@ -19,7 +19,7 @@ async fn every_block_of_the_readme_runs() {
                  booking_no  bigint PRIMARY KEY,
                  event_id    bigint NOT NULL REFERENCES events,
                  seats       integer NOT NULL,
-                 state       text NOT NULL DEFAULT 'pending',
+                 state       text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'paid', 'expired')),
                  hold_until  timestamptz NOT NULL
              );
              CREATE INDEX ON bookings (hold_until, booking_no) WHERE state = 'pending';

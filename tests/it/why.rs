@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    own_tables::{shop, write_effect, write_example},
+    own_tables::{shop, write_made},
     support::{World, samples::orders, until},
 };
 
@@ -109,9 +109,8 @@ async fn an_order_that_is_late_says_why() {
 #[apply(world_test)]
 async fn what_helps_finds_the_message_in_another_spelling() {
     const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
-    let (world, effect) = shop("uuid").await;
-    write_example(&world);
-    write_effect(&world, &effect).await;
+    let (world, _) = shop("uuid").await;
+    write_made(&world);
     world.overdue(&["apply", "--yes"]).exits(0);
     let row = format!(
         "INSERT INTO purchase (purchase_no, pay_until) VALUES ('{ORDER}', now() - interval '3 min')"

@@ -1,0 +1,285 @@
+//! What was found of a table: its columns, its neighbours, and some of its rows.
+
+use serde::Deserialize;
+
+use super::words;
+
+/// Rows that are looked at, at the most.
+pub const MOST_ROWS: usize = 10_000;
+/// Numbers of this size are milliseconds since 1970.
+pub(super) const MILLISECONDS: f64 = 1e11;
+/// A column with more values than this has no states.
+const MOST_STATES: usize = 30;
+
+/// What was found of a table.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Found {
+    /// The table itself, then its neighbours: those that refer to it, and those that it and they refer to.
+    pub tables: Vec<Table>,
+    /// References between them.
+    pub links: Vec<Link>,
+    /// Triggers of the table.
+    pub triggers: Vec<String>,
+    /// Whether row level security is on.
+    pub has_row_security: bool,
+    /// Tables of the team that are called as one of ours.
+    pub namesakes: Vec<String>,
+    /// Rows that were looked at.
+    #[serde(skip)]
+    pub sample: Sample,
+    /// What values without time zone mean.
+    #[serde(skip)]
+    pub readings: Vec<Reading>,
+    /// The type of a deadline that was given.
+    #[serde(skip)]
+    pub deadline_kind: Option<String>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Table {
+    /// Its object identifier.
+    pub id: u32,
+    /// Its schema, where the search path does not find it.
+    pub schema: Option<String>,
+    /// Without its schema and without quotes.
+    pub name: String,
+    /// `r` for a table, `p` for a partitioned one; others are views, foreign tables and the like.
+    pub kind: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// The columns of each unique index without a condition, of the primary key first.
+    pub unique: Vec<Vec<String>>,
+    /// About how many rows it has.
+    pub rows: f64,
+}
+
+/// A column.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Column {
+    /// Without quotes.
+    pub name: String,
+    /// Its type without a length.
+    pub kind: String,
+    /// The labels of its type, if that is an enum.
+    pub labels: Vec<String>,
+    /// Whether it is declared NOT NULL.
+    pub is_not_null: bool,
+    /// Its default, in SQL.
+    pub default: Option<String>,
+    /// What a CHECK says of this column alone, in SQL.
+    pub check: Option<String>,
+}
+
+/// A reference from one table to another.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Link {
+    /// The table that refers.
+    pub from: u32,
+    /// The table that is referred to.
+    pub to: u32,
+    /// Columns that refer.
+    pub columns: Vec<String>,
+    /// Columns that are referred to.
+    pub referred: Vec<String>,
+    /// Whether it is a foreign key, not only names that are alike.
+    pub is_declared: bool,
+}
+
+/// Some rows of the table: the last ones by key, and others.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// When they were read, in seconds since 1970.
+    pub now: f64,
+    /// The columns that were read.
+    pub columns: Vec<String>,
+    /// A value for each column; times in seconds since 1970, those without a time zone as if they were in UTC.
+    pub rows: Vec<Vec<Option<String>>>,
+    /// Whether each row is open, where the condition was given.
+    pub open: Option<Vec<bool>>,
+}
+
+/// What a value without a time zone means.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The column.
+    pub column: String,
+    /// The value as it is stored.
+    pub value: String,
+    /// Which instant it is if it is in UTC.
+    pub in_utc: String,
+    /// Another zone: that of the database, or of this machine.
+    pub zone: String,
+    /// Which instant it is in that one.
+    pub in_zone: String,
+}
+
+/// What a column of times means for the open rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Deadlines {
+    pub(super) open: usize,
+    pub(super) overdue: usize,
+    pub(super) never: usize,
+    /// How long ago the newest and the oldest was that has passed, in seconds.
+    pub(super) newest: f64,
+    pub(super) oldest: f64,
+}
+
+impl Found {
+    /// The table that was asked for.
+    pub fn table(&self) -> Option<&Table> {
+        self.tables.first()
+    }
+
+    pub(super) fn of(&self, id: u32) -> Option<&Table> {
+        self.tables.iter().find(|it| it.id == id)
+    }
+
+    /// The columns whose values are looked at.
+    pub fn looked_at(&self) -> Vec<&Column> {
+        let columns = self.table().map_or(&[][..], |it| &it.columns);
+        let is_of_use =
+            |it: &&Column| it.is_state() || it.is_time() || it.is_flag() || it.is_epoch();
+        columns.iter().filter(is_of_use).collect()
+    }
+}
+
+impl Table {
+    /// Its name as `table` of a description has it.
+    pub(super) fn key(&self) -> String {
+        let part = |name: &String| {
+            if name.contains(['.', '"']) {
+                format!("\"{}\"", name.replace('"', ""))
+            } else {
+                name.clone()
+            }
+        };
+        let schema = self.schema.as_ref().map_or_else(String::new, |it| part(it) + ".");
+        schema + &part(&self.name)
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|it| it.name == name)
+    }
+
+    /// The primary key, or a unique index without NULL.
+    pub(super) fn row_key(&self) -> Option<&[String]> {
+        let is_not_null = |name: &String| self.column(name).is_some_and(|it| it.is_not_null);
+        self.unique.iter().find(|it| it.iter().all(is_not_null)).map(Vec::as_slice)
+    }
+}
+
+impl Column {
+    /// Whether it could hold a state.
+    pub(super) fn is_state(&self) -> bool {
+        let is_of_type =
+            ["text", "character varying", "character", "smallint", "integer", "citext"]
+                .contains(&self.kind.as_str());
+        words::is_state(&self.name) && (is_of_type || !self.labels.is_empty())
+    }
+
+    pub(super) fn is_flag(&self) -> bool {
+        self.kind == "boolean"
+    }
+
+    /// Whether it has a time; `date` as well.
+    pub(super) fn is_time(&self) -> bool {
+        self.kind.starts_with("timestamp") || self.kind == "date"
+    }
+
+    /// Whether it has a number of seconds since 1970, by its name.
+    pub(super) fn is_epoch(&self) -> bool {
+        let is_time = words::is_deadline(&self.name) || words::is_created(&self.name);
+        is_time && self.is_number()
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.kind.starts_with("json")
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        ["smallint", "integer", "bigint", "numeric"].contains(&self.kind.as_str())
+    }
+
+    /// A value as it is written in SQL.
+    pub(super) fn literal(&self, value: &str) -> String {
+        if self.is_number() || self.is_flag() {
+            value.to_owned()
+        } else {
+            crate::text::sql::literal(value)
+        }
+    }
+
+    /// The value of its default, if that is a literal.
+    pub(super) fn default_value(&self) -> Option<String> {
+        let text = self.default.as_deref()?;
+        let is_literal = text.starts_with(['\'', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+        if is_literal { literals(text).into_iter().next() } else { None }
+    }
+
+    /// Its states: those that rows have, the commonest first, then those that its type, CHECK or default names.
+    pub(super) fn states(&self, sample: &Sample) -> Vec<(String, usize)> {
+        let mut states: Vec<(String, usize)> = Vec::new();
+        for value in sample.values(&self.name).flatten() {
+            if let Some((_, count)) = states.iter_mut().find(|(known, _)| known == value) {
+                *count += 1;
+                continue;
+            }
+            if states.len() == MOST_STATES {
+                return Vec::new();
+            }
+            states.push((value.to_owned(), 1));
+        }
+        states.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let checked = self.check.as_deref().map(literals).unwrap_or_default();
+        for value in self.labels.iter().cloned().chain(checked).chain(self.default_value()) {
+            if !states.iter().any(|(known, _)| *known == value) {
+                states.push((value, 0));
+            }
+        }
+        states
+    }
+}
+
+/// Literals of an expression: quoted ones, or numbers.
+fn literals(sql: &str) -> Vec<String> {
+    let quoted: Vec<String> = sql.split('\'').skip(1).step_by(2).map(str::to_owned).collect();
+    if !quoted.is_empty() {
+        return quoted;
+    }
+    let is_number = |it: &&str| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit());
+    let words = sql.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(is_number).map(str::to_owned).collect()
+}
+
+impl Sample {
+    /// The value of each row.
+    pub(super) fn values<'a>(&'a self, column: &str) -> impl Iterator<Item = Option<&'a str>> {
+        let at = self.columns.iter().position(|it| it == column);
+        self.rows.iter().map(move |row| row.get(at?)?.as_deref())
+    }
+
+    /// The value of each row as a number.
+    pub(super) fn numbers(&self, column: &str) -> impl Iterator<Item = Option<f64>> {
+        self.values(column).map(|it| it.and_then(|it| it.parse().ok()))
+    }
+
+    /// What a column would mean as the deadline of the rows for which `open` is true; `seconds` after it.
+    pub(super) fn deadlines(&self, column: &str, open: &[bool]) -> Deadlines {
+        let mut found =
+            Deadlines { open: 0, overdue: 0, never: 0, newest: f64::INFINITY, oldest: 0.0 };
+        for (time, _) in self.numbers(column).zip(open).filter(|(_, open)| **open) {
+            found.open += 1;
+            match time.map(|it| if it > MILLISECONDS { it / 1000.0 } else { it }) {
+                None => found.never += 1,
+                Some(time) if time <= self.now => {
+                    found.overdue += 1;
+                    found.newest = found.newest.min(self.now - time);
+                    found.oldest = found.oldest.max(self.now - time);
+                }
+                Some(_) => {}
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,206 @@
+//! What `overdue init` reads of a table and of some of its rows: never all of a large table.
+
+use tokio_postgres::{Row, types::Json};
+
+use super::{Store, StoreError};
+use crate::{
+    effect::{
+        description::TableName,
+        proposal::{
+            Answers,
+            found::{Column, Found, MOST_ROWS, Reading, Sample, Table},
+        },
+    },
+    text::sql::identifier,
+};
+
+/// Zones that no reading differs in.
+const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
+/// A zone to show that readings differ, where database and machine are in UTC.
+const ANOTHER: &str = "Asia/Tokyo";
+
+/// A table with the names and the types of its columns.
+pub(crate) struct NamedColumns {
+    pub(crate) table: String,
+    pub(crate) columns: Vec<(String, String)>,
+}
+
+/// Why nothing can be proposed.
+#[derive(Debug)]
+pub(crate) enum Unknown {
+    /// There is no such table.
+    Table,
+    /// An option is no SQL for this table: its name, and what PostgreSQL says.
+    Option(&'static str, String),
+    /// The database did not answer.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Unknown {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Store {
+    /// The time of the database, to the minute: `2026-12-01T09:00Z`.
+    pub(crate) async fn minute(&self) -> Result<String, StoreError> {
+        const SQL: &str = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"')";
+        Ok(self.one("init_minute", SQL, &[]).await?.get(0))
+    }
+
+    /// Tables that this user may read; `own_schema` has those of the program.
+    pub(crate) async fn readable_tables(
+        &self,
+        own_schema: &str,
+    ) -> Result<Vec<NamedColumns>, StoreError> {
+        const SQL: &str = include_str!("../../sql/init_candidates.sql");
+        let rows = self.rows("init_candidates", SQL, &[&own_schema]).await?;
+        let named = |row: Row| {
+            let (columns, kinds): (Vec<String>, Vec<String>) = (row.get(1), row.get(2));
+            NamedColumns { table: row.get(0), columns: columns.into_iter().zip(kinds).collect() }
+        };
+        Ok(rows.into_iter().map(named).collect())
+    }
+
+    /// What was found of a table.
+    pub(crate) async fn found(
+        &self,
+        table: &TableName,
+        own_schema: &str,
+        answers: &Answers,
+    ) -> Result<Found, Unknown> {
+        const SQL: &str = include_str!("../../sql/init_tables.sql");
+        let rows = self.rows("init_tables", SQL, &[&table.sql, &own_schema]).await?;
+        let Some(row) = rows.first() else { return Err(Unknown::Table) };
+        let Json(mut found): Json<Found> = row.get(0);
+        let is_table = found.table().is_some_and(|it| it.kind == "r" || it.kind == "p");
+        if !is_table {
+            return Ok(found);
+        }
+        found.sample = self.sample(&found, &table.sql, answers.open.as_deref()).await?;
+        if let Some(deadline) = &answers.deadline {
+            let sql = format!("SELECT ({deadline}) FROM {} AS row", table.sql);
+            let client = self.client().await?;
+            let statement = self.named("init_deadline", client.prepare(&sql).await);
+            let statement = statement.map_err(|error| answered("--deadline", error))?;
+            found.deadline_kind =
+                statement.columns().first().map(|it| it.type_().name().to_owned());
+        }
+        found.readings = self.readings(&found).await?;
+        Ok(found)
+    }
+
+    /// Rows of a small table; of a large one the last ones by key, and as many others.
+    async fn sample(
+        &self,
+        found: &Found,
+        table: &str,
+        open: Option<&str>,
+    ) -> Result<Sample, Unknown> {
+        let looked_at = found.looked_at();
+        let values: Vec<String> = looked_at.iter().map(|it| value(it)).collect();
+        let open_sql = open.map_or_else(|| "true".to_owned(), |it| format!("({it}) IS TRUE"));
+        let select = format!(
+            "SELECT ARRAY[{}]::text[] AS looked_at, {open_sql} AS is_open FROM {table} AS row",
+            values.join(", ")
+        );
+        let sql = match found.table() {
+            Some(relation) if relation.rows > most_rows() => of_large(relation, &select),
+            _ => format!("{select} LIMIT {MOST_ROWS}"),
+        };
+        let rows = self.rows("init_sample", &sql, &[]).await;
+        let rows =
+            rows.map_err(
+                |error| if open.is_some() { answered("--open", error) } else { error.into() },
+            )?;
+        let now: f64 =
+            self.one("init_now", "SELECT extract(epoch FROM now())::float8", &[]).await?.get(0);
+        Ok(Sample {
+            now,
+            columns: looked_at.iter().map(|it| it.name.clone()).collect(),
+            open: open.map(|_| rows.iter().map(|row| row.get(1)).collect()),
+            rows: rows.iter().map(|row| row.get(0)).collect(),
+        })
+    }
+
+    /// What the newest value of each column without time zone means, in UTC and in another zone.
+    async fn readings(&self, found: &Found) -> Result<Vec<Reading>, StoreError> {
+        const SQL: &str = "SELECT to_char(it, 'YYYY-MM-DD HH24:MI'), to_char(it, 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), \
+                           to_char(it AT TIME ZONE $2 AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"') \
+                           FROM (SELECT to_timestamp($1::float8) AT TIME ZONE 'UTC') AS read (it)";
+        let zone: String =
+            self.one("init_zone", "SELECT current_setting('TimeZone')", &[]).await?.get(0);
+        let zone = if UTC.contains(&zone.as_str()) { here() } else { zone };
+        let mut readings = Vec::new();
+        for column in found.looked_at() {
+            if column.kind != "timestamp without time zone" && column.kind != "date" {
+                continue;
+            }
+            let at = found.sample.columns.iter().position(|it| *it == column.name);
+            let values = found
+                .sample
+                .rows
+                .iter()
+                .filter_map(|row| row.get(at?)?.as_ref()?.parse::<f64>().ok());
+            let Some(newest) = values.filter(|it| it.is_finite()).max_by(f64::total_cmp) else {
+                continue;
+            };
+            let row = self.one("init_reading", SQL, &[&newest, &zone]).await?;
+            readings.push(Reading {
+                column: column.name.clone(),
+                value: row.get(0),
+                in_utc: row.get(1),
+                zone: zone.clone(),
+                in_zone: row.get(2),
+            });
+        }
+        Ok(readings)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is 10,000")]
+const fn most_rows() -> f64 {
+    MOST_ROWS as f64
+}
+
+/// Half of the rows by the index of the key, from its end; the others from pages all over the table.
+fn of_large(table: &Table, select: &str) -> String {
+    let half = MOST_ROWS / 2;
+    let percent = (100.0 * most_rows() / 2.0 / table.rows).clamp(0.000_01, 100.0);
+    let others = format!("({select} TABLESAMPLE SYSTEM ({percent:.6}) LIMIT {half})");
+    let Some(key) = table.unique.first() else { return others };
+    let key: Vec<String> = key.iter().map(|it| format!("row.{} DESC", identifier(it))).collect();
+    format!("({select} ORDER BY {} LIMIT {half}) UNION ALL {others}", key.join(", "))
+}
+
+/// The value of a column as it is looked at.
+fn value(column: &Column) -> String {
+    let name = format!("row.{}", identifier(&column.name));
+    match column.kind.as_str() {
+        "timestamp with time zone" => format!("extract(epoch FROM {name})::text"),
+        "timestamp without time zone" => {
+            format!("extract(epoch FROM {name} AT TIME ZONE 'UTC')::text")
+        }
+        "date" => format!("extract(epoch FROM ({name} + 1)::timestamp AT TIME ZONE 'UTC')::text"),
+        _ => format!("left({name}::text, 64)"),
+    }
+}
+
+/// The zone of this machine, if readings differ in it.
+fn here() -> String {
+    let zone = jiff::tz::TimeZone::system();
+    let name = zone.iana_name().filter(|it| !UTC.contains(it));
+    name.unwrap_or(ANOTHER).to_owned()
+}
+
+/// What PostgreSQL says of an option.
+fn answered(option: &'static str, error: StoreError) -> Unknown {
+    let said = match &error {
+        StoreError::Statement { source, .. } if error.is_answer() => {
+            source.as_db_error().map(|it| it.message().to_owned())
+        }
+        _ => None,
+    };
+    said.map_or(Unknown::Store(error), |said| Unknown::Option(option, said))
+}
