@@ -1,7 +1,7 @@
 //! What `overdue init` proposes, from what was found of a table.
 
 use overdue::internals::effect::proposal::{
-    Answers,
+    Answers, Remark,
     found::{Column, Found, Sample, Table},
     propose,
 };
@@ -201,7 +201,7 @@ fn a_table_without_a_key_is_not_guessed() {
     );
     found.tables[0].unique.clear();
     let proposal = propose(&found, &answers()).unwrap();
-    let asked: Vec<String> = proposal.questions().flat_map(|it| it.options()).collect();
+    let asked: Vec<String> = proposal.questions().flat_map(Remark::options).collect();
     assert_eq!(asked, ["--key COLUMN"]);
     assert!(!proposal.description().contains("\nkey = "));
 }
