@@ -130,7 +130,7 @@ impl Init {
         for path in files.write(&proposal)? {
             print(path.display())?;
         }
-        self.finish(&proposal, steps, unfit)
+        self.finish(&proposal, &steps, unfit)
     }
 
     async fn answers(&self, store: &Store, table: &TableName) -> Result<Answers, Failure> {
@@ -169,7 +169,7 @@ impl Init {
     fn finish(
         &self,
         proposal: &Proposal,
-        steps: Vec<String>,
+        steps: &[String],
         unfit: Option<String>,
     ) -> Result<(), Failure> {
         let questions: Vec<_> = proposal.questions().collect();

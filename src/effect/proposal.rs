@@ -323,11 +323,11 @@ impl Proposer<'_> {
             points,
             releases,
             after,
-            notes: self.notes(found, left),
+            notes: self.notes(found, &left),
         }
     }
 
-    fn notes(&self, found: &Found, left: Vec<String>) -> Vec<String> {
+    fn notes(&self, found: &Found, left: &[String]) -> Vec<String> {
         let mut notes = Vec::new();
         if found.sample.rows.is_empty() {
             notes.push("the table has no rows, so no guess was compared with any".to_owned());

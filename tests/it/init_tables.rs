@@ -97,18 +97,14 @@ async fn proposed(name: &str, table: &str, answers: &[&str]) -> Vec<String> {
     close_overdue(&store, &effect).await;
     let wrong = differences(&world, name).await;
 
-    let mut said = format!(
-        "asks\n  {}\nanswers\n  {}\ndifferences\n",
+    let comes_out = if wrong.is_empty() { "what must".to_owned() } else { wrong.join("\n  ") };
+    let other: Vec<String> = other(&text, &right).iter().map(|it| format!("  {it}\n")).collect();
+    let said = format!(
+        "asks\n  {}\nanswers\n  {}\ndifferences\n{}comes out\n  {comes_out}\n",
         questions.join("\n  "),
-        answers.join(" ")
+        answers.join(" "),
+        other.concat()
     );
-    said += &other(&text, &right).iter().map(|it| format!("  {it}\n")).collect::<String>();
-    said += "comes out\n";
-    said += &if wrong.is_empty() {
-        "  what must\n".to_owned()
-    } else {
-        format!("  {}\n", wrong.join("\n  "))
-    };
     assert_snapshot!(format!("{name}_as_proposed"), said);
     wrong
 }
@@ -281,14 +277,14 @@ async fn what_is_no_table_is_refused_with_what_to_write() {
         &["--table", "orders", "--timeout", "un paid"],
     ] {
         let run = ends(&world, 64, &[&["init", "made"], arguments].concat());
-        said += &format!("$ overdue init {}\n{}", arguments.join(" "), run.stderr);
+        said += &["$ overdue init ", &arguments.join(" "), "\n", &run.stderr].concat();
         assert!(!world.dir.path().join("made").exists(), "{run}");
     }
     let port = world.services.database.port().unwrap_or_default();
     assert_snapshot!(said.replace(&format!(":{port}"), ":<postgres>"));
 }
 
-/// A tenth of a percent of its pages are read, and half of the rows by the key.
+/// Half of the rows by the key, from its end, and the others from pages all over the table.
 #[apply(world_test)]
 async fn of_a_large_table_some_rows_are_looked_at() {
     let world = made_up(&format!(

@@ -49,6 +49,7 @@ mod plan_properties;
 mod plan_safety;
 mod plan_table;
 mod printable;
+mod proposal;
 mod queue_stats;
 mod readiness;
 mod recently_closed;

@@ -27,7 +27,7 @@ impl Proposer<'_> {
         let mut left = Vec::new();
         for child in &children {
             let of_child = self.through(Some(*child));
-            if of_child.is_empty() && self.is_mark(child) {
+            if of_child.is_empty() && is_mark(child) {
                 releases.extend(self.mark(child));
             } else if of_child.is_empty() {
                 left.push(names(child));
@@ -54,12 +54,6 @@ impl Proposer<'_> {
         refers.then(|| Some((link, self.found.of(link.from)?))).flatten()
     }
 
-    /// Whether its rows say nothing but that the other row waits.
-    fn is_mark(&self, (link, child): &(&Link, &Table)) -> bool {
-        child.columns.iter().all(|it| link.columns.contains(&it.name))
-            && words::is_mark(&child.name)
-    }
-
     fn mark(&self, (link, child): &(&Link, &Table)) -> Option<ReleasePoint> {
         let keys = ReleaseKeys {
             delete: Some(child.key()),
@@ -70,14 +64,15 @@ impl Proposer<'_> {
         let ask = Ask::Sign(child.name.clone());
         let remark = Remark::guess(ask, what, vec!["DELETE".to_owned()]);
         match self.sign(&child.name) {
-            Some(None) => None,
-            Some(Some(_)) => Some(ReleasePoint { keys, remark: None }),
+            Some((_, None)) => None,
+            Some((_, Some(_))) => Some(ReleasePoint { keys, remark: None }),
             None => Some(ReleasePoint { keys, remark: Some(remark) }),
         }
     }
 
-    fn sign(&self, counter: &str) -> Option<Option<char>> {
-        self.answers.signs.iter().find(|(it, _)| it == counter).map(|(_, sign)| *sign)
+    /// What was said of a counter.
+    fn sign(&self, counter: &str) -> Option<&(String, Option<char>)> {
+        self.answers.signs.iter().find(|(it, _)| it == counter)
     }
 
     /// Counters of what a line of the row refers to, or the row itself.
@@ -104,14 +99,13 @@ impl Proposer<'_> {
                 parts.extend(deleted.map(|it| format!("{LINE}.{} IS NULL", identifier(&it.name))));
             }
             parts.push(target_is(link, &short, alias));
-            let counted =
-                target.columns.iter().find(|it| it.is_flag() && words::is_counted(&it.name));
-            parts.extend(counted.map(|it| format!("{short}.{}", identifier(&it.name))));
+            let kept = target.columns.iter().find(|it| it.is_flag() && words::is_counted(&it.name));
+            parts.extend(kept.map(|it| format!("{short}.{}", identifier(&it.name))));
             let name = format!("{}.{}", target.name, counter.name);
             let given = self.sign(&name);
             let sign = match (given, kind) {
-                (Some(None), _) => continue,
-                (Some(Some(sign)), _) => sign,
+                (Some((_, None)), _) => continue,
+                (Some((_, Some(sign))), _) => *sign,
                 (None, Counter::Taken) => '-',
                 (None, Counter::Left | Counter::Unclear) => '+',
             };
@@ -130,6 +124,11 @@ impl Proposer<'_> {
         }
         releases
     }
+}
+
+/// Whether its rows say nothing but that the other row waits.
+fn is_mark((link, child): &(&Link, &Table)) -> bool {
+    child.columns.iter().all(|it| link.columns.contains(&it.name)) && words::is_mark(&child.name)
 }
 
 fn sign_remark(name: &str, kind: Counter, link: &Link, keys: &ReleaseKeys) -> Remark {

@@ -99,7 +99,7 @@ impl Proposer<'_> {
             choices.push(format!("{} + interval '30 minutes'", identifier(&created.name)));
         }
         if let Some(json) = self.json() {
-            what += &format!("; {} is {}, and may have it", json.name, json.kind);
+            what = format!("{what}; {} is {}, and may have it", json.name, json.kind);
             choices.push(format!(
                 "to_timestamp(({} ->> 'expires_at')::bigint)",
                 identifier(&json.name)
@@ -258,10 +258,10 @@ fn meaning(name: &str, deadlines: Deadlines) -> String {
     let mut text =
         format!("by {name} {} of {} are overdue", grouped(overdue), counted(open, "open row"));
     if overdue > 0 {
-        text += &format!(", the oldest by {}", about(seconds(oldest)));
+        text = format!("{text}, the oldest by {}", about(seconds(oldest)));
     }
     if never > 0 {
-        text += &format!(", and {} have none", grouped(never));
+        text = format!("{text}, and {} have none", grouped(never));
     }
     text
 }

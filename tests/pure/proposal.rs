@@ -1,0 +1,207 @@
+//! What `overdue init` proposes, from what was found of a table.
+
+use overdue::internals::effect::proposal::{
+    Answers, Remark,
+    found::{Column, Found, Sample, Table},
+    propose,
+};
+
+/// A column as `name type`, behind it `!` where it is NOT NULL.
+fn column(text: &str) -> Column {
+    let (text, is_not_null) = (text.trim_end_matches('!'), text.ends_with('!'));
+    let (name, kind) = text.split_once(' ').unwrap();
+    Column { name: name.to_owned(), kind: kind.to_owned(), is_not_null, ..Column::default() }
+}
+
+/// A table with a key `id`, and rows as `open 100;paid 200`: values for its other columns, `-` for NULL. It is 1,000 now.
+fn found(name: &str, columns: &str, rows: &str) -> Found {
+    let columns: Vec<Column> =
+        ["id bigint!"].into_iter().chain(columns.split(", ")).map(column).collect();
+    let values = |row: &str| {
+        let values = row.split(' ').map(|it| (it != "-").then(|| it.to_owned()));
+        [None].into_iter().chain(values).collect()
+    };
+    let sample = Sample {
+        now: 1_000.0,
+        columns: columns.iter().map(|it| it.name.clone()).collect(),
+        rows: rows.split(';').filter(|it| !it.is_empty()).map(values).collect(),
+        open: None,
+    };
+    let table = Table {
+        id: 1,
+        name: name.to_owned(),
+        kind: "r".to_owned(),
+        columns,
+        unique: vec![vec!["id".to_owned()]],
+        ..Table::default()
+    };
+    Found { tables: vec![table], sample, ..Found::default() }
+}
+
+fn answers() -> Answers {
+    Answers {
+        effect: "expire".to_owned(),
+        timeout: "unpaid".to_owned(),
+        since: "all".to_owned(),
+        ..Answers::default()
+    }
+}
+
+/// Name, columns, rows; lines that the description has, and how many questions there are.
+type Case = (&'static str, &'static str, &'static str, &'static [&'static str], usize);
+
+const CASES: [Case; 11] = [
+    (
+        "orders",
+        "status text, expires_at timestamp with time zone",
+        "pending 900;expired 800",
+        &[
+            "open = \"status = 'pending'\"",
+            "deadline = \"expires_at\"",
+            "set = { status = \"'expired'\" }",
+            "event = \"order.expired\"",
+        ],
+        0,
+    ),
+    // Of two names the one that open rows have a value in.
+    (
+        "orders",
+        "status text, due_at timestamp with time zone, expires_at timestamp with time zone",
+        "pending - 900;expired 1 -",
+        &["deadline = \"expires_at\""],
+        0,
+    ),
+    (
+        "orders",
+        "status text, due_at timestamp with time zone, expires_at timestamp with time zone",
+        "pending 800 900;expired 1 1",
+        &["# deadline = \"due_at\""],
+        1,
+    ),
+    (
+        "orders",
+        "status text, expires_at bigint",
+        "pending 900;expired 1",
+        &["deadline = \"to_timestamp(expires_at)\""],
+        0,
+    ),
+    (
+        "orders",
+        "status text, expires_at bigint",
+        "pending 1700000000000;expired 1",
+        &["deadline = \"to_timestamp(expires_at / 1000.0)\""],
+        0,
+    ),
+    // The end of the day, in a zone.
+    (
+        "orders",
+        "status text, valid_until date",
+        "pending 900;expired 1",
+        &["deadline = \"(valid_until + 1)::timestamp\"", "# zone = \"UTC\""],
+        1,
+    ),
+    (
+        "wallets",
+        "state integer, expires_at timestamp with time zone, lock_version integer, deleted_at timestamp with time zone",
+        "1 900 0 -;2 800 0 -",
+        &[
+            "# open = \"state = 1 AND deleted_at IS NULL\"",
+            "# set = { state = \"NUMBER\", lock_version = \"lock_version + 1\" }",
+        ],
+        2,
+    ),
+    // Flags in place of a state.
+    (
+        "invitations",
+        "accepted boolean, cancelled boolean, expires_at timestamp with time zone",
+        "false false 900",
+        &["open = \"NOT cancelled AND NOT accepted\"", "set = { cancelled = \"true\" }"],
+        0,
+    ),
+    (
+        "seat_holds",
+        "expires_at timestamp with time zone",
+        "900",
+        &["open = \"true\"", "delete = true"],
+        0,
+    ),
+    // Nothing says that rows of such a table may go.
+    (
+        "customers",
+        "expires_at timestamp with time zone",
+        "900",
+        &["needs an answer: no column has a state"],
+        1,
+    ),
+    // What is filled in open rows does not say when they have ended.
+    (
+        "orders",
+        "status text, created_at timestamp with time zone, expired_at timestamp with time zone",
+        "pending 900 1800;cancelled 800 1700",
+        &["deadline = \"expired_at\"", "set = { status = \"'cancelled'\" }"],
+        0,
+    ),
+];
+
+#[test]
+fn descriptions_are_proposed() {
+    for (name, columns, rows, lines, questions) in CASES {
+        let proposal = propose(&found(name, columns, rows), &answers()).unwrap();
+        let text = proposal.description();
+        for line in lines {
+            assert!(text.contains(line), "{name} ({columns}): {line}\n{text}");
+        }
+        assert_eq!(proposal.questions().count(), questions, "{name} ({columns})\n{text}");
+    }
+}
+
+/// An option that is given is no guess, and leaves no mark.
+#[test]
+fn what_is_said_is_not_marked() {
+    let found = found(
+        "orders",
+        "status text, created_at timestamp without time zone, updated_at timestamp without time zone",
+        "new 900 900;failed 800 800",
+    );
+    let said = Answers {
+        open: Some("status = 'new'".to_owned()),
+        zone: Some("Asia/Tokyo".to_owned()),
+        after: Some(60_000),
+        set: vec![
+            ("status".to_owned(), "'lost'".to_owned()),
+            ("updated_at".to_owned(), String::new()),
+        ],
+        ..answers()
+    };
+    let proposal = propose(&found, &said).unwrap();
+    assert_eq!(
+        proposal.description(),
+        "\
+# Rows of orders that are overdue. Every key: docs/effects.md
+[effects.expire]
+table = \"orders\"
+key = \"id\"
+open = \"status = 'new'\"
+deadline = \"created_at + interval '1 minute'\"
+zone = \"Asia/Tokyo\"
+since = \"all\"
+set = { status = \"'lost'\" }
+event = \"order.expired\"
+"
+    );
+    assert_eq!(proposal.after, (60_000, None));
+}
+
+#[test]
+fn a_table_without_a_key_is_not_guessed() {
+    let mut found = found(
+        "orders",
+        "status text, expires_at timestamp with time zone",
+        "pending 900;expired 1",
+    );
+    found.tables[0].unique.clear();
+    let proposal = propose(&found, &answers()).unwrap();
+    let asked: Vec<String> = proposal.questions().flat_map(Remark::options).collect();
+    assert_eq!(asked, ["--key COLUMN"]);
+    assert!(!proposal.description().contains("\nkey = "));
+}
