@@ -163,10 +163,7 @@ impl Store {
         let connector = Connector::new(tls.clone());
         let pools = Pools::new(&config, &connector, connections, &closed_schemas)?;
         let (address, config) = (address.into(), Arc::new(config));
-        let theirs_first = match search_path.split_once(',') {
-            Some((ours, theirs)) => format!("; SET LOCAL search_path = {theirs}, {ours}").into(),
-            None => "".into(),
-        };
+        let theirs_first = theirs_first(search_path).into();
         let (timing, burst_locks) = (Arc::default(), overdue::permits(connections / 2));
         Ok(Self {
             pools,
@@ -252,6 +249,19 @@ impl Store {
     fn closed_schemas(&self) -> Option<(String, String)> {
         self.closed_schemas.lock().clone()
     }
+}
+
+/// Sets this search path with its first schema behind the others, but before PostgreSQL's own where that is named.
+fn theirs_first(search_path: &str) -> String {
+    const OF_POSTGRESQL: &str = "pg_catalog";
+    let Some((ours, others)) = search_path.split_once(',') else { return String::new() };
+    let (last, theirs): (Vec<&str>, Vec<&str>) =
+        others.split(',').map(str::trim).partition(|name| *name == OF_POSTGRESQL);
+    if theirs.is_empty() {
+        return String::new();
+    }
+    let all: Vec<&str> = theirs.into_iter().chain([ours.trim()]).chain(last).collect();
+    format!("; SET LOCAL search_path = {}", all.join(", "))
 }
 
 /// Whether a name was not found along the search path: PostgreSQL passes over schemas that may not be used.

@@ -105,9 +105,9 @@ async fn order_tables_of_another_shape() {
     runs.at(&world, &["run"], &[("OVERDUE_DATABASE__URL", url.as_str())]);
     for (title, sql) in [
         (
-            "an order table whose id is a number",
+            "an order table whose id is not unique",
             "DROP TABLE order_items, orders;
-             CREATE TABLE orders (id bigint PRIMARY KEY, status text, due_at timestamptz, closed_at timestamptz);
+             CREATE TABLE orders (id bigint, status text, due_at timestamptz, closed_at timestamptz);
              CREATE TABLE order_items (order_id bigint, sku text, qty bigint)",
         ),
         (

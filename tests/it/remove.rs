@@ -155,7 +155,7 @@ async fn rows_that_are_written_after_the_question_are_not_lost() {
     let event = "INSERT INTO outbox (event, order_id) VALUES ('order.closed', 'o')";
     insta::assert_snapshot!(world.shown(&removed_during(&world, event).await.exits(1)));
     assert_eq!(world.number("SELECT count(*) FROM outbox").await, 1);
-    removed_during(&world, "DELETE FROM outbox").await.exits(0).prints("dropped 9 tables");
+    removed_during(&world, "DELETE FROM outbox").await.exits(0).prints("dropped 10 tables");
 }
 
 #[apply(world_test)]

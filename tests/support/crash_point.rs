@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// From where on a proxy holds everything back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// The statement of this file in `sql` does not arrive.
+    /// The statement of this file in `sql` does not arrive, or the first one of this effect.
     BeforeStatement(&'static str),
     /// It has run in a transaction whose COMMIT does not arrive.
     BeforeCommit(&'static str),
@@ -44,7 +44,7 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct Conversation {
     protocol: Option<Protocol>,
-    /// The file of each prepared statement.
+    /// The file of each prepared statement, or the effect.
     statements: HashMap<Vec<u8>, String>,
     /// The statement that was run last.
     running: String,
@@ -116,7 +116,7 @@ impl Conversation {
             b'P' => {
                 let (name, sql) = (texts.next().unwrap(), texts.next().unwrap());
                 let sql = String::from_utf8_lossy(sql);
-                let file = sql.strip_prefix("-- ").and_then(|sql| sql.split(':').next());
+                let file = sql.strip_prefix("-- ").and_then(|sql| sql.split([':', ',']).next());
                 self.statements.insert(name.to_vec(), file.unwrap_or_default().to_owned());
                 false
             }

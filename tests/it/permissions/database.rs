@@ -193,7 +193,7 @@ fn planned(name: &str, sql: &str) -> (String, String) {
 }
 
 fn is_done_by(role: usize, statement: &str) -> bool {
-    if statement == "blocker" {
+    if statement == "blocker" || statement.starts_with("effect_") {
         return true;
     }
     let of_worker =
