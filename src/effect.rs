@@ -6,7 +6,9 @@ pub(crate) mod description;
 pub(crate) mod facts;
 pub(crate) mod reference;
 pub(crate) mod statements;
+pub(crate) mod watch;
 
 pub use description::{Description, EffectKeys};
 pub use facts::Facts;
 pub use statements::{Statements, Trial};
+pub use watch::{Ended, Ending, Found, Report, Watch};

@@ -12,7 +12,10 @@ pub mod alerting {
         channel::pause,
         message::{Message, Sender},
     };
-    pub use crate::condition::{Condition, Facts, Unpublished, Why};
+    pub use crate::condition::{
+        Condition, Facts, Unpublished, Why,
+        gone::{GoneNotices, LastHour, Totals},
+    };
     pub use crate::config::template::{PLACEHOLDERS, Template};
 }
 pub mod broker {

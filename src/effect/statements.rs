@@ -142,6 +142,14 @@ pub fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mi
     Ok(Writer::new(description, facts)?.index())
 }
 
+/// The statement that says what has become of rows, for those who watch what closes them today.
+///
+/// # Errors
+/// The description does not fit the tables.
+pub fn watched(description: &Description, facts: &Facts) -> Result<String, Mistake> {
+    Ok(Writer::new(description, facts)?.watched())
+}
+
 /// What a role is granted to run the effect: privileges, and the table.
 pub fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
@@ -508,6 +516,40 @@ ORDER BY {deadline}, {key} LIMIT $1
         )
     }
 
+    fn watched(&self) -> String {
+        let Description { name, open, unless, .. } = self.description;
+        let (from, condition) = self.rows("$1");
+        let kept = unless.as_ref().map_or_else(|| "false".to_owned(), |it| format!("({it}) IS TRUE"));
+        format!(
+            "\
+-- {name}, what has become of rows of {table}; changes nothing.
+-- $1 text[] keys
+-- -> key text, is_open boolean, due_at timestamptz, is_kept boolean: by `unless`, is_closed boolean: whether
+--    the row has the state that the effect sets; NULL where that is no constant
+SELECT {key} AS key, ({open}) IS TRUE AS is_open, {deadline} AS due_at, {kept} AS is_kept,
+       {closed} AS is_closed
+FROM {from} WHERE {condition}
+",
+            table = self.table(),
+            key = self.key_text(),
+            deadline = self.deadline,
+            closed = self.closed_state(),
+        )
+    }
+
+    /// Whether a row has the state that the effect sets: by the constants among its columns that the condition `open` names.
+    fn closed_state(&self) -> String {
+        let Description { open, change, .. } = self.description;
+        let Change::Set(assignments) = change else { return "NULL::boolean".to_owned() };
+        let mut words = open.split(|it: char| !it.is_alphanumeric() && it != '_');
+        let mut is_named = |column: &str| words.clone().any(|word| word == column);
+        let states = assignments.iter().filter(|(column, value)| is_named(column) && is_constant(value));
+        let states: Vec<String> = states
+            .map(|(column, value)| format!("row.{} IS NOT DISTINCT FROM ({value})", identifier(column)))
+            .collect();
+        if states.is_empty() { "NULL::boolean".to_owned() } else { format!("({})", states.join(" AND ")) }
+    }
+
     /// Statements that make the index; nothing that writes waits while it is built.
     fn index(&self) -> Vec<String> {
         let Description { name, open, key, not_before, table, .. } = self.description;
@@ -623,6 +665,19 @@ fn is_name(text: &str) -> bool {
         text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word);
     let quoted = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     plain || quoted.is_some_and(|it| !it.is_empty() && !it.contains('"'))
+}
+
+/// A number, a truth value, or a text, with a type or without.
+fn is_constant(value: &str) -> bool {
+    let value = value.trim();
+    if let Some(text) = value.strip_prefix('\'') {
+        let Some((text, kind)) = text.split_once('\'') else { return false };
+        let kind = kind.strip_prefix("::").unwrap_or(kind);
+        let is_type = |it: char| it.is_alphanumeric() || "_.\"[]".contains(it);
+        return !text.contains('\\') && kind.chars().all(is_type);
+    }
+    let is_number = !value.is_empty() && value.chars().all(|it| it.is_ascii_digit());
+    is_number || ["true", "false"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 fn is_column(text: &str) -> bool {
