@@ -19,4 +19,4 @@ SELECT json_build_object(
     'partitions', (SELECT coalesce(pg_catalog.json_agg(h.inhrelid::regclass::text ORDER BY h.inhrelid::regclass::text), '[]')
                    FROM pg_inherits h WHERE h.inhparent = c.oid)) AS relation
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = to_regclass($1)
+WHERE c.oid = to_regclass($1)::oid

@@ -109,16 +109,18 @@ impl<'a> Part<'a> {
         let amounts = (1..).zip(self.amounts());
         columns.extend(amounts.map(|(index, (_, amount))| format!("{amount} AS amount_{index}")));
         let from = self.release.from.as_ref().map_or_else(String::new, |from| format!("{from}, "));
-        let from = format!("{from}{}", self.relation.name);
-        // `= ANY (ARRAY[x])` is `= x`; it leaves PostgreSQL one way to find the rows: by the index, one by one.
-        let condition = match (self.direct(), &self.key()[..]) {
-            (Some(Direct { key, mut rest }), [(column, _)]) => {
-                rest.push(format!("{}.{column} = ANY (ARRAY[{key}])", self.short()));
-                rest.join(" AND ")
-            }
-            _ => self.release.condition.clone(),
+        let (short, table) = (self.short(), &self.relation.name);
+        // A subquery of its own: otherwise PostgreSQL may compare each row of an empty table with each.
+        let (found, condition) = match (self.direct(), &self.key()[..]) {
+            (Some(Direct { key, rest }), [(column, _)]) => (
+                format!(
+                    "LATERAL (SELECT {short}.{column} FROM {table} WHERE {short}.{column} = {key} OFFSET 0) AS {short}"
+                ),
+                if rest.is_empty() { "true".to_owned() } else { rest.join(" AND ") },
+            ),
+            _ => (table.clone(), self.release.condition.clone()),
         };
-        self.lateral("due", &columns, &from, &condition)
+        self.lateral("due", &columns, &format!("{from}{found}"), &condition)
     }
 
     fn lateral(self, rows: &str, columns: &[String], from: &str, condition: &str) -> String {

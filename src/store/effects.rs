@@ -188,7 +188,7 @@ impl Store {
         description: &Description,
     ) -> Result<Facts, StoreError> {
         const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                                  WHERE c.oid = to_regclass('closures')";
+                                  WHERE c.oid = to_regclass('closures')::oid";
         let Description { table, open, unless, deadline, not_before, change, releases, .. } =
             description;
         let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
