@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Parser;
-use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream, try_join};
 use overdue::{Effect, OrderId, Store, internals::store::orders::ClosingPath};
 use support::{
     Benchmark, Result,
@@ -18,6 +18,7 @@ use support::{
     shop::{self, Clock, Generator, Outcome, per_second},
     stage::Stage,
 };
+use tokio_postgres::types::ToSql;
 
 /// One order per transaction takes about a hundred times as long as the others: a sample is enough.
 const ONE_BY_ONE_AT_MOST: usize = 4_000;
@@ -47,7 +48,7 @@ enum Way {
     OneByOne,
     Batches,
     InFlight,
-    /// The statement of a batch, sent without this library, and its answer unread.
+    /// The statements of a batch, sent without this library, and its answer unread.
     SqlBatches,
     /// One statement for the whole table.
     SqlWhole,
@@ -84,10 +85,21 @@ impl Way {
             Self::SqlWhole => drop(store.client().await?.execute(WHOLE, &[]).await?),
             Self::SqlBatches => {
                 let client = store.client().await?;
-                let statement = client.prepare(&effect.sql).await?;
+                let statements = store.statements(effect).await?;
+                let lock = client.prepare(statements.lock.as_deref().unwrap_or_default()).await?;
+                let close = client.prepare(&statements.close).await?;
                 for ids in ids.chunks(batch) {
                     let ids: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-                    client.query(&statement, &[&ids, &"bench", &None::<serde_json::Value>]).await?;
+                    let locked: [&(dyn ToSql + Sync); 1] = [&ids];
+                    let closed: [&(dyn ToSql + Sync); 3] =
+                        [&ids, &"bench", &None::<serde_json::Value>];
+                    // Joined futures are polled, and so sent, one after the other: in one piece, as the library does it.
+                    try_join!(
+                        client.batch_execute("BEGIN"),
+                        client.query(&lock, &locked),
+                        client.query(&close, &closed),
+                        client.batch_execute("COMMIT"),
+                    )?;
                 }
             }
             _ => {

@@ -2,21 +2,21 @@
 -- $1 text its name, as it is written in SQL
 -- -> relation json, as `effect::facts::Relation`; no row where there is no such table
 SELECT json_build_object(
-    'name', quote_ident(n.nspname) || '.' || quote_ident(c.relname),
+    'name', quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text),
     'kind', c.relkind,
-    'columns', (SELECT coalesce(json_agg(json_build_object(
+    'columns', (SELECT coalesce(pg_catalog.json_agg(json_build_object(
                     'name', a.attname, 'kind', format_type(a.atttypid, -1), 'is_not_null', a.attnotnull) ORDER BY a.attnum), '[]')
                 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-    'unique', (SELECT coalesce(json_agg(index.columns ORDER BY index.indisprimary DESC, index.indexrelid), '[]')
+    'unique', (SELECT coalesce(pg_catalog.json_agg(index.columns ORDER BY index.indisprimary DESC, index.indexrelid), '[]')
                FROM (SELECT i.indisprimary, i.indexrelid,
-                            (SELECT json_agg(a.attname ORDER BY k.n)
-                             FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
+                            (SELECT pg_catalog.json_agg(a.attname ORDER BY k.n)
+                             FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
                              JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
                              WHERE k.n <= i.indnkeyatts) AS columns
                      FROM pg_index i
                      WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
                        AND i.indpred IS NULL AND i.indexprs IS NULL) AS index),
-    'partitions', (SELECT coalesce(json_agg(h.inhrelid::regclass::text ORDER BY h.inhrelid::regclass::text), '[]')
-                   FROM pg_inherits h WHERE h.inhparent = c.oid AND c.relkind = 'p')) AS relation
+    'partitions', (SELECT coalesce(pg_catalog.json_agg(h.inhrelid::regclass::text ORDER BY h.inhrelid::regclass::text), '[]')
+                   FROM pg_inherits h WHERE h.inhparent = c.oid)) AS relation
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = to_regclass($1)
+WHERE c.oid = to_regclass($1)::oid

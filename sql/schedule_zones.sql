@@ -1,15 +1,19 @@
--- schedule_zones: triggers that call schedule_row() without a time zone, for a column that has none: each is the instant that the session which
--- writes the row takes it for. None that is disabled; of a partitioned table the trigger, and not its copies on the partitions.
--- -> table_name text, trigger_name text, column_name text (as SQL has them), column_type text, write text (what makes the trigger again, with
---    the zone UTC), session_zone text, early_s bigint (how much earlier than in UTC this session takes a value for now)
+-- schedule_zones: triggers that call schedule_row() without a time zone, for a column that has none: the instant depends on the session that
+-- writes the row. None that is disabled; of a partitioned table the trigger, and not its copies on the partitions.
+-- -> table_name text, trigger_name text, column_name text (as SQL has them), column_type text, write text (makes the trigger again, with the
+--    zone UTC), session_zone text, east_s bigint (how many seconds this session's zone is ahead of UTC)
 SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigger_name, quote_ident(attname::text) AS column_name,
-       format_type(base.oid, NULL) AS column_type,
-       CASE WHEN tgconstraint <> 0::oid THEN format('DROP TRIGGER %I ON %s; ', tgname, tgrelid::regclass::text) ELSE ''::text END
-           || regexp_replace(regexp_replace(pg_get_triggerdef(pg_trigger.oid), '^CREATE TRIGGER'::text, 'CREATE OR REPLACE TRIGGER'::text),
-                             '\)$'::text, ', ''UTC'')'::text) || ';'::text AS write,
+       format_type(base.oid, NULL::int) AS column_type,
+       CASE WHEN tgconstraint <> 0::oid THEN format('DROP TRIGGER %I ON %s; '::text, tgname, tgrelid::regclass::text) ELSE ''::text END
+           || regexp_replace(regexp_replace(
+               replace(pg_get_triggerdef(pg_trigger.oid), 'EXECUTE FUNCTION schedule_row('::text,
+                       format('EXECUTE FUNCTION %I.schedule_row('::text, nspname)),
+               '^CREATE TRIGGER'::text, 'CREATE OR REPLACE TRIGGER'::text), '[)]$'::text, ', ''UTC'');'::text) AS write,
        current_setting('TimeZone'::text) AS session_zone,
-       extract(timezone FROM now())::bigint AS early_s
+       extract(timezone FROM now())::bigint AS east_s
 FROM pg_trigger
+JOIN pg_proc ON pg_proc.oid = tgfoid
+JOIN pg_namespace ON pg_namespace.oid = pronamespace
 JOIN pg_attribute ON attrelid = tgrelid AND attnum > 0::smallint AND NOT attisdropped
 JOIN pg_type AS declared ON declared.oid = atttypid
 JOIN pg_type AS base ON base.oid = coalesce(nullif(declared.typbasetype, 0::oid), declared.oid)

@@ -142,7 +142,11 @@ pub mod plan {
     };
 }
 pub mod effect {
-    pub use crate::effect::{Description, EffectKeys, Facts, Statements};
+    pub use crate::effect::{
+        Description, EffectKeys, Facts, Statements,
+        facts::{Column, Relation},
+        reference::reference,
+    };
 }
 pub mod secret {
     pub use crate::secret::Secret;
@@ -162,7 +166,10 @@ pub mod store {
         pub use crate::store::clock::ClockEstimate;
     }
     pub mod orders {
-        pub use crate::store::{effects::Effect, orders::ClosingPath};
+        pub use crate::store::{
+            effects::{Effect, Source, Written},
+            orders::ClosingPath,
+        };
     }
 }
 pub mod telemetry {

@@ -71,15 +71,14 @@ impl EffectPlan {
     /// Adds the plan of another statement of the same transaction: what one has locked in an order is locked for the other.
     pub(crate) fn extend(&mut self, other: Self) {
         let Self { indexes, scans, locks, unordered, pairs } = other;
-        indexes.into_iter().for_each(|it| push(&mut self.indexes, it));
-        scans.into_iter().for_each(|it| push(&mut self.scans, it));
-        locks.into_iter().for_each(|it| push(&mut self.locks, it));
-        pairs.into_iter().for_each(|it| push(&mut self.pairs, it));
-        let is_locked =
-            |table: &String| self.locks.iter().any(|it| it.table == *table && it.order.is_some());
-        let unordered: Vec<String> =
-            unordered.into_iter().filter(|table| !is_locked(table)).collect();
-        unordered.into_iter().for_each(|it| push(&mut self.unordered, it));
+        extend(&mut self.indexes, indexes);
+        extend(&mut self.scans, scans);
+        extend(&mut self.locks, locks);
+        extend(&mut self.pairs, pairs);
+        extend(&mut self.unordered, unordered);
+        let locks = &self.locks;
+        self.unordered
+            .retain(|table| !locks.iter().any(|it| it.table == *table && it.order.is_some()));
     }
 
     fn add(&mut self, plan: &Value) {
@@ -156,6 +155,12 @@ fn find(plan: &Value, key: &str, found: &mut Vec<String>) {
             }
         }
         _ => {}
+    }
+}
+
+fn extend<T: PartialEq>(list: &mut Vec<T>, items: Vec<T>) {
+    for item in items {
+        push(list, item);
     }
 }
 

@@ -9,7 +9,7 @@ const SHOWN: usize = 3;
 
 /// The rows of a table before and after.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TableImages {
+pub(crate) struct TableImages {
     /// Its name.
     pub table: String,
     /// The columns that a release changes; empty for the table of the effect, and where rows are deleted.
@@ -20,7 +20,7 @@ pub struct TableImages {
 
 /// Rows that were changed in another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherChange {
+pub(crate) struct OtherChange {
     /// Its name.
     pub table: String,
     /// How many were inserted, updated and deleted.
@@ -42,12 +42,12 @@ impl TableImages {
     }
 
     /// How many rows are not as they were.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.changed().count()
     }
 
     /// `4711: state 10 → 90`, of the first rows.
-    pub fn examples(&self) -> Vec<String> {
+    pub(crate) fn examples(&self) -> Vec<String> {
         let line = |(key, (before, after)): (&String, &(Value, Option<Value>))| match after {
             None => format!("{}: deleted", shown_key(key)),
             Some(after) => {
@@ -61,7 +61,7 @@ impl TableImages {
     }
 
     /// `5 rows of shop.purchase: state 10 → 90`, or `article.reserved -10 in 3 rows`.
-    pub fn sums(&self) -> Vec<String> {
+    pub(crate) fn sums(&self) -> Vec<String> {
         let deleted = self.changed().filter(|(_, (_, after))| after.is_none()).count();
         let mut all: Vec<String> = Vec::new();
         if deleted > 0 {
@@ -106,7 +106,7 @@ impl TableImages {
     }
 
     /// Counters of a release that are below zero or NULL afterwards.
-    pub fn wrong_counters(&self) -> Vec<String> {
+    pub(crate) fn wrong_counters(&self) -> Vec<String> {
         let mut wrong = BTreeSet::new();
         for (key, (before, after)) in self.changed() {
             let Some(after) = after else { continue };

@@ -147,7 +147,7 @@ pub enum Since {
 }
 
 /// A column, without quotes, and an expression in SQL.
-pub type Assignment = (String, String);
+pub(crate) type Assignment = (String, String);
 
 /// What happens to a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,14 +234,15 @@ impl EffectKeys {
         let since = match self.since.as_deref() {
             None => Since::Unsaid,
             Some("all") => Since::All,
-            Some(text) => match text.parse() {
-                Ok(at) => Since::At(at),
-                Err(_) => {
+            Some(text) => {
+                if let Ok(at) = text.parse() {
+                    Since::At(at)
+                } else {
                     let what = "write a time with its zone, such as since = \"2026-12-01T09:00Z\", or since = \"all\"";
                     mistakes.add("since", what);
                     Since::Unsaid
                 }
-            },
+            }
         };
         let change = match (self.delete, self.set.is_empty()) {
             (true, true) => Change::Delete,
@@ -464,10 +465,8 @@ fn unbalanced(text: &str) -> Option<String> {
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
         match character {
-            quote @ ('\'' | '"') => {
-                if !rest.any(|it| it == quote) {
-                    return Some(format!("`{text}` has {quote} without the second one"));
-                }
+            quote @ ('\'' | '"') if !rest.any(|it| it == quote) => {
+                return Some(format!("`{text}` has {quote} without the second one"));
             }
             '(' => depth += 1,
             ')' => {

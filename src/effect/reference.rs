@@ -3,7 +3,7 @@
 use super::description::{Description, EffectKeys};
 
 /// The effects `close`, `cancel` and `complete`, as they could stand in `overdue.toml`.
-pub const REFERENCE: &str = include_str!("reference.toml");
+pub(crate) const REFERENCE: &str = include_str!("reference.toml");
 
 /// The description of the reference effect that is called so.
 pub fn reference(name: &str) -> Option<Description> {

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    description::{Assignment, Change, Description, Mistake, Release, Since},
+    description::{Change, Description, Mistake, Release, Since},
     facts::{Facts, Relation},
+    release::{Part, assigned},
 };
 use crate::text::sql::{identifier, literal};
 
@@ -24,7 +25,7 @@ pub struct Statements {
 
 /// What a statement of the description waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
+pub(super) enum Waiting {
     /// Until a lock on what is released is free.
     Waits,
     /// For nothing: what another session has locked is passed over.
@@ -61,7 +62,7 @@ impl Statements {
 
 /// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// Locks the rows; `$1 text[]` keys.
     pub lock: String,
     /// Closes them whatever their deadline is; parameters as [`Statements::close`].
@@ -74,7 +75,7 @@ pub struct Trial {
 
 /// Statements that show the rows of a release before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrialTarget {
+pub(crate) struct TrialTarget {
     /// The name of the table.
     pub table: String,
     /// The columns that amounts are added to.
@@ -90,7 +91,7 @@ impl Trial {
     ///
     /// # Errors
     /// The description does not fit the tables.
-    pub fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
+    pub(crate) fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
         let mut writer = Writer::new(description, facts)?;
         writer.is_trial = true;
         let (from, condition) = writer.rows("$1");
@@ -138,7 +139,7 @@ impl Trial {
 ///
 /// # Errors
 /// The description does not fit the tables.
-pub fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
+pub(crate) fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
     Ok(Writer::new(description, facts)?.index())
 }
 
@@ -151,7 +152,7 @@ pub fn watched(description: &Description, facts: &Facts) -> Result<String, Mista
 }
 
 /// What a role is granted to run the effect: privileges, and the table.
-pub fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
+pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
         // Locking a row takes UPDATE as well.
         Change::Delete => "SELECT, UPDATE, DELETE",
@@ -212,6 +213,11 @@ impl<'a> Writer<'a> {
         Ok(Self { description, facts, deadline, is_trial: false, releases: targets })
     }
 
+    fn parts(&self) -> Vec<Part<'a>> {
+        let parts = (1..).zip(&self.releases);
+        parts.map(|(number, &(release, relation))| Part { number, release, relation }).collect()
+    }
+
     fn table(&self) -> &str {
         &self.facts.table.name
     }
@@ -256,7 +262,7 @@ impl<'a> Writer<'a> {
                     format!("{}::{kind} AS overdue_{}", part("id", index + 1), index + 1)
                 });
                 let asked = format!(
-                    "(SELECT DISTINCT {} FROM unnest({keys}::text[]) AS id) AS asked",
+                    "(SELECT DISTINCT {} FROM pg_catalog.unnest({keys}::text[]) AS id) AS asked",
                     parts.collect::<Vec<_>>().join(", ")
                 );
                 let equal = columns.iter().enumerate();
@@ -299,7 +305,7 @@ impl<'a> Writer<'a> {
 -- it reads what was committed before.
 -- $1 text[] keys
 -- -> locked text: the keys of the locked rows, which the second statement reads from this setting
-SELECT set_config('overdue.locked', coalesce(array_agg(key)::text, '{{}}'), true) AS locked
+SELECT set_config('overdue.locked', coalesce(pg_catalog.array_agg(key)::text, '{{}}'), true) AS locked
 FROM (
     SELECT {key} AS key FROM {from}
     WHERE {condition}
@@ -333,12 +339,13 @@ FROM (
 -- -> order_id text, outcome text ({word} | already_final | not_due | busy), due_at timestamptz,
 --    decided_at timestamptz
 WITH locked AS MATERIALIZED (
-    SELECT row.*, {key_text} AS overdue_key, {deadline} AS overdue_due_at, ({open}) IS TRUE AS overdue_open
+    SELECT row.*, {place}{key_text} AS overdue_key, {deadline} AS overdue_due_at, ({open}) IS TRUE AS overdue_open
     FROM {locked_from}
     WHERE {locked_where}
 ), due AS MATERIALIZED (
     SELECT * FROM locked AS row
     WHERE overdue_open{guard}",
+            place = if self.has_place() { "row.ctid AS overdue_place, " } else { "" },
             guard = if self.is_trial { "" } else { " AND overdue_due_at <= now()" },
             table = self.table(),
             word = outcome_literal(outcome),
@@ -350,32 +357,29 @@ WITH locked AS MATERIALIZED (
             add(&mut sql, &format!("\n      AND ({unless}) IS NOT TRUE"));
         }
         add(&mut sql, "\n)");
-        for (number, (release, relation)) in (1..).zip(&self.releases) {
-            add(&mut sql, &needed(number, release, relation));
-            add(&mut sql, &held(number, release, relation, waiting));
+        let parts = self.parts();
+        // With one table whose rows are found by their key, sums are enough: rows are changed in the order of the key.
+        let is_direct = waiting == Waiting::Waits && parts.len() == 1 && parts[0].is_direct();
+        let mut missing = Vec::new();
+        for part in parts.iter().filter(|_| !is_direct) {
+            add(&mut sql, &part.needed());
+            add(&mut sql, &part.held(waiting));
+            missing.push(part.missing());
         }
-        let missing: Vec<String> = (1..)
-            .zip(&self.releases)
-            .map(|(number, (release, relation))| missing(number, release, relation))
-            .collect();
         if !missing.is_empty() {
-            add(&mut sql, &format!(
-                ", missing AS MATERIALIZED (
+            add(
+                &mut sql,
+                &format!(
+                    ", missing AS MATERIALIZED (
     -- Rows that need what is not locked, or was changed since the statement began: they are busy. The
     -- tables are locked one after the other in this order.
     {}
 )",
-                missing.join("\n    UNION ALL\n    ")
-            ));
+                    missing.join("\n    UNION ALL\n    ")
+                ),
+            );
         }
-        let columns = self.description.key.iter().enumerate();
-        let columns =
-            columns.map(|(index, it)| format!("{} AS overdue_{}", identifier(it), index + 1));
-        let found = self.key("row");
-        let found = found.iter().enumerate();
-        // `= ANY (ARRAY[x])` is `= x`, and leaves the planner only one way: row after row by the index.
-        let found = found
-            .map(|(index, column)| format!("{column} = ANY (ARRAY[due.overdue_{}])", index + 1));
+        let (columns, found, how) = self.found_again();
         let (verb, using, kept) = match change {
             Change::Set(assignments) | Change::Add(assignments) => (
                 format!("UPDATE {} AS row SET {}", self.table(), assigned(assignments)),
@@ -391,9 +395,11 @@ WITH locked AS MATERIALIZED (
         } else {
             "\n        WHERE overdue_key NOT IN (SELECT overdue_key FROM missing)"
         };
-        add(&mut sql, &format!(
-            ", changed AS (
-    -- `= ANY (ARRAY[x])` is `= x`; it leaves PostgreSQL one way to find the rows: by the index, one by one.
+        add(
+            &mut sql,
+            &format!(
+                ", changed AS (
+    -- {how}
     {verb}
     {using} (
         SELECT {columns}, overdue_key, overdue_due_at FROM due{free}
@@ -407,11 +413,10 @@ WITH locked AS MATERIALIZED (
     INSERT INTO {own}.closures (order_id, effect, path, due_at, outcome)
     SELECT overdue_key, {effect}, $2, overdue_due_at, {word} FROM closed
 )",
-            columns = columns.collect::<Vec<_>>().join(", "),
-            found = found.collect::<Vec<_>>().join(" AND "),
-            effect = literal(name),
-            word = literal(outcome),
-        ));
+                effect = literal(name),
+                word = literal(outcome),
+            ),
+        );
         if let Some(event) = event {
             add(&mut sql, &format!(
                 ", announced AS (
@@ -423,8 +428,16 @@ WITH locked AS MATERIALIZED (
                 event = literal(event),
             ));
         }
-        for (number, (release, relation)) in (1..).zip(&self.releases) {
-            add(&mut sql, &released(number, release, relation));
+        if is_direct {
+            add(
+                &mut sql,
+                ", closed_rows AS MATERIALIZED (
+    SELECT * FROM due WHERE (overdue_key IN (SELECT overdue_key FROM closed)) IS TRUE
+)",
+            );
+        }
+        for part in &parts {
+            add(&mut sql, &if is_direct { part.summed() } else { part.released() });
         }
         let early = since.map_or_else(String::new, |since| format!(" OR overdue_due_at < {since}"));
         let busy = if missing.is_empty() {
@@ -456,6 +469,28 @@ WHERE (SELECT count(*) FROM locked) < pg_catalog.cardinality($1::text[])
             ),
         );
         sql
+    }
+
+    /// Whether the place of a row says which row it is: not where partitions have the same places.
+    fn has_place(&self) -> bool {
+        self.facts.table.partitions.is_empty() && self.facts.table.kind == "r"
+    }
+
+    /// How a row that was read is found again to be changed: columns, the condition, and why.
+    fn found_again(&self) -> (String, String, &'static str) {
+        if self.has_place() {
+            let how = "The rows are locked, so each is at the place where it was read.";
+            return ("overdue_place".to_owned(), "row.ctid = due.overdue_place".to_owned(), how);
+        }
+        let names = self.description.key.iter().map(|it| identifier(it));
+        let columns = (1..).zip(names).map(|(number, it)| format!("{it} AS overdue_{number}"));
+        let equal = (1..).zip(self.key("row"));
+        let equal = equal.map(|(number, it)| format!("{it} = ANY (ARRAY[due.overdue_{number}])"));
+        (
+            columns.collect::<Vec<_>>().join(", "),
+            equal.collect::<Vec<_>>().join(" AND "),
+            "`= ANY (ARRAY[x])` is `= x`; it leaves PostgreSQL one way to find the rows: by the index, one by one.",
+        )
     }
 
     fn overdue(&self) -> String {
@@ -710,152 +745,4 @@ fn outcome_literal(outcome: &str) -> String {
 fn add(sql: &mut String, text: &str) {
     // Writing to a string cannot fail.
     let _written = sql.write_str(text);
-}
-
-fn assigned(assignments: &[Assignment]) -> String {
-    let each =
-        assignments.iter().map(|(column, value)| format!("{} = {value}", identifier(column)));
-    each.collect::<Vec<_>>().join(", ")
-}
-
-/// Columns of the key of a release's table, with the names that they have between the parts of the statement.
-fn row_key(relation: &Relation) -> Vec<(String, String)> {
-    let columns = relation.row_key().unwrap_or_default().iter().enumerate();
-    columns.map(|(index, it)| (identifier(it), format!("key_{}", index + 1))).collect()
-}
-
-/// Whether its rows have to be as they were found: an amount is right whatever the row has become.
-const fn needs_place(release: &Release) -> bool {
-    !matches!(release.change, Change::Add(_))
-}
-
-fn names(keys: &[(String, String)], has_place: bool) -> String {
-    let names = keys.iter().map(|(_, name)| name.as_str()).chain(has_place.then_some("place"));
-    names.collect::<Vec<_>>().join(", ")
-}
-
-/// What each due row gives back, and to which row.
-fn needed(number: usize, release: &Release, relation: &Relation) -> String {
-    let (short, keys) = (&release.table.short, row_key(relation));
-    let mut columns: Vec<String> =
-        keys.iter().map(|(column, name)| format!("{short}.{column} AS {name}")).collect();
-    if needs_place(release) {
-        columns.push(format!("{short}.ctid AS place"));
-    }
-    if let Change::Add(amounts) = &release.change {
-        let amounts =
-            (1..).zip(amounts).map(|(index, (_, amount))| format!("{amount} AS amount_{index}"));
-        columns.extend(amounts);
-    }
-    let from = release.from.as_ref().map_or_else(String::new, |from| format!("{from}, "));
-    format!(
-        ", needed_{number} AS MATERIALIZED (
-    -- OFFSET 0: for one row after the other, by index, also if the tables were empty when this was planned.
-    SELECT row.overdue_key, needed.* FROM due AS row CROSS JOIN LATERAL (
-        SELECT {columns}
-        FROM {from}{table}
-        WHERE {condition} OFFSET 0
-    ) AS needed
-)",
-        columns = columns.join(", "),
-        table = relation.name,
-        condition = release.condition,
-    )
-}
-
-/// Locks the rows that something is given back to, in the order of their key.
-fn held(number: usize, release: &Release, relation: &Relation, waiting: Waiting) -> String {
-    let (short, keys) = (&release.table.short, row_key(relation));
-    let mut columns: Vec<String> =
-        keys.iter().map(|(column, name)| format!("{short}.{column} AS {name}")).collect();
-    if needs_place(release) {
-        columns.push(format!("{short}.ctid AS place"));
-    }
-    let order: Vec<String> = keys.iter().map(|(column, _)| format!("{short}.{column}")).collect();
-    let (from, condition) = match &keys[..] {
-        [(column, name)] => (
-            String::new(),
-            format!("{short}.{column} = ANY (ARRAY(SELECT DISTINCT {name} FROM needed_{number}))"),
-        ),
-        _ => {
-            let equal = keys
-                .iter()
-                .map(|(column, name)| format!("{short}.{column} = ANY (ARRAY[wanted.{name}])"));
-            (
-                format!(
-                    "(SELECT DISTINCT {} FROM needed_{number}) AS wanted, ",
-                    names(&keys, false)
-                ),
-                equal.collect::<Vec<_>>().join(" AND "),
-            )
-        }
-    };
-    let lock = if release.change == Change::Delete { "UPDATE" } else { "NO KEY UPDATE" };
-    let skip = if waiting == Waiting::Passes { " SKIP LOCKED" } else { "" };
-    format!(
-        ", held_{number} AS MATERIALIZED (
-    SELECT {columns} FROM {from}{table}
-    WHERE {condition}
-    ORDER BY {order} FOR {lock} OF {short}{skip}
-)",
-        columns = columns.join(", "),
-        table = relation.name,
-        order = order.join(", "),
-    )
-}
-
-fn missing(number: usize, release: &Release, relation: &Relation) -> String {
-    let names = names(&row_key(relation), needs_place(release));
-    format!(
-        "SELECT overdue_key FROM needed_{number} WHERE ({names}) NOT IN (SELECT {names} FROM held_{number})"
-    )
-}
-
-/// Changes the rows that something is given back to, each once.
-fn released(number: usize, release: &Release, relation: &Relation) -> String {
-    let (short, keys) = (&release.table.short, row_key(relation));
-    let names = names(&keys, false);
-    let found =
-        keys.iter().map(|(column, name)| format!("{short}.{column} = ANY (ARRAY[back.{name}])"));
-    let found = found.collect::<Vec<_>>().join(" AND ");
-    let table = &relation.name;
-    let closed = "(overdue_key IN (SELECT overdue_key FROM closed)) IS TRUE";
-    let (change, using, back) = match &release.change {
-        Change::Add(amounts) => {
-            let set = (1..).zip(amounts).map(|(index, (column, _))| {
-                let column = identifier(column);
-                format!("{column} = {short}.{column} + back.amount_{index}")
-            });
-            let sums = (1..amounts.len() + 1)
-                .map(|index| format!("coalesce(sum(amount_{index}), 0) AS amount_{index}"));
-            let sums: Vec<String> = sums.collect();
-            (
-                format!("UPDATE {table} SET {}", set.collect::<Vec<_>>().join(", ")),
-                "FROM",
-                format!(
-                    "SELECT {names}, {} FROM needed_{number}\n        WHERE {closed} GROUP BY {names}",
-                    sums.join(", ")
-                ),
-            )
-        }
-        Change::Set(values) => (
-            format!("UPDATE {table} SET {}", assigned(values)),
-            "FROM",
-            format!("SELECT DISTINCT {names} FROM needed_{number} WHERE {closed}"),
-        ),
-        Change::Delete => (
-            format!("DELETE FROM {table}"),
-            "USING",
-            format!("SELECT DISTINCT {names} FROM needed_{number} WHERE {closed}"),
-        ),
-    };
-    format!(
-        ", released_{number} AS (
-    {change}
-    {using} (
-        {back}
-    ) AS back
-    WHERE {found}
-)"
-    )
 }

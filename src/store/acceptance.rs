@@ -9,7 +9,7 @@ use crate::effect::description::Since;
 /// Rows that an effect with new terms may close unasked.
 const UNASKED: usize = 10;
 /// Where counting the rows that wait ends.
-const MOST: i64 = 100_000;
+const MOST: usize = 100_000;
 
 const ACCEPTED: &str = include_str!("../../sql/effect_accepted.sql");
 const ACCEPT: &str = include_str!("../../sql/effect_accept.sql");
@@ -28,7 +28,7 @@ pub(crate) struct Backlog {
 impl Backlog {
     /// Whether it is counted to its end.
     pub(crate) const fn is_more(&self) -> bool {
-        self.rows >= MOST.unsigned_abs() as usize
+        self.rows >= MOST
     }
 }
 
@@ -69,7 +69,7 @@ impl Store {
         if is_accepted {
             return Ok(None);
         }
-        let limit = i64::try_from(most).unwrap_or(MOST);
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let first = OverdueKey::first();
         let page = self.overdue_page(effect, &first, limit, Duration::ZERO).await?;
         let rows = page.as_ref().map_or(0, |page| page.rows);
@@ -86,7 +86,7 @@ impl Store {
         &self,
         effect: &Effect,
     ) -> Result<Option<Backlog>, StoreError> {
-        self.backlog(effect, MOST.unsigned_abs() as usize).await
+        self.backlog(effect, MOST).await
     }
 
     /// Lets an effect close what is overdue by its terms.

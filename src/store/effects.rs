@@ -187,8 +187,8 @@ impl Store {
         effect: &Effect,
         description: &Description,
     ) -> Result<Facts, StoreError> {
-        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                                  WHERE c.oid = to_regclass('closures')";
+        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                                  WHERE c.oid = to_regclass('closures')::oid";
         let Description { table, open, unless, deadline, not_before, change, releases, .. } =
             description;
         let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
@@ -251,6 +251,13 @@ impl Store {
         const SQL: &str = include_str!("../../sql/effect_relation.sql");
         let rows = self.rows("effect_relation", SQL, &[&table.sql]).await?;
         let Some(row) = rows.first() else {
+            // `to_regclass` passes over a schema that the user may not use; a statement says which grant is missing.
+            let select = format!("SELECT FROM {}", table.sql);
+            let client = self.client().await?;
+            let found = self.named("effect_relation", client.prepare(&select).await);
+            if let Err(closed @ StoreError::ClosedSchema { .. }) = found {
+                return Err(closed);
+            }
             let what = format!(
                 "there is no table {}, or the user may not use its schema: write it with its schema, or correct \
                  database.search_path",

@@ -23,7 +23,7 @@ use crate::{
 
 /// Whether a statement that closes orders waits for locks on what is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub(crate) enum Waiting {
     /// It waits until the lock time-out.
     Waits,
     /// It passes over what is locked, where the effect has such a statement.

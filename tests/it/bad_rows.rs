@@ -3,7 +3,9 @@
 use overdue::internals::{config::WorkerSettings, store::orders::Effect, worker::Counts};
 
 use crate::support::{
-    World, until,
+    World,
+    orders::{WRITTEN, written},
+    until,
     worker::{millis, settings},
     world::TOPOLOGY,
 };
@@ -204,12 +206,12 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
             "CASE WHEN id = 'o-19' THEN NULL ELSE due_at END,\n       CASE WHEN id = 'o-20' THEN NULL ELSE now() END\nFROM asked WHERE",
         ),
     ];
-    let mut sql = Effect::close().sql;
+    let mut sql = WRITTEN.to_owned();
     for (from, to) in changes {
         assert!(sql.contains(from), "{from}");
         sql = sql.replacen(from, to, 1);
     }
-    let effect = Effect { sql, sql_file: "cancel.sql".to_owned(), ..Effect::close() };
+    let effect = written(&sql);
     let world = World::new().await;
     due(&world, 60).await;
     // Such an order is paid, or due tomorrow: what it is worth knowing of is its date.
@@ -221,7 +223,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
         let reason = parked.iter().find(|parked| parked.text() == order).unwrap().reason();
         for part in [
             said,
-            "effect `close` (cancel.sql)",
+            "effect `close` (close.sql)",
             "closed, done:<word>, already_final, not_due or busy",
         ] {
             assert!(order == "o-21" && part != said || reason.contains(part), "{part}: {reason}");
@@ -245,7 +247,7 @@ async fn ids_that_cannot_be_taken_do_not_hide_the_orders_behind_them() {
     let overdue_sql = format!("{page} AND (due_at, id) > ($3, $4) ORDER BY due_at, id LIMIT $1");
     let world = World::new().await;
     world.orders("o", 500, -10_000).await;
-    let effect = Effect { overdue_sql: Some(overdue_sql), ..Effect::close() };
+    let effect = Effect::written("close", WRITTEN, Some(&overdue_sql));
     let worker = world.worker_of(effect, sweeping());
     world.until_closed(500).await;
     assert!(worker.is_running());

@@ -1,13 +1,11 @@
 //! Many orders due at once: they are closed in the order of the index, ahead of their messages.
 
-use overdue::internals::{
-    config::WorkerSettings,
-    store::{Connection, orders::Effect},
-    worker::Counts,
-};
+use overdue::internals::{config::WorkerSettings, store::Connection, worker::Counts};
 
 use crate::support::{
-    Proxy, RunningWorker, World, hold, until,
+    Proxy, RunningWorker, World, hold,
+    orders::{WRITTEN, written},
+    until,
     worker::{millis, settings},
 };
 
@@ -122,16 +120,15 @@ async fn old_orders_that_cannot_be_closed_hide_nothing() {
     let guarded = "INSERT INTO orders (id, due_at)
                    SELECT 'guarded-' || n, now() - interval '1 min' FROM generate_series(1, 60000) n";
     world.sql(guarded).await;
-    let close = Effect::close();
-    let sql = close.sql.replace(
+    let sql = WRITTEN.replace(
         "asked.due_at <= now()",
         "asked.due_at <= now() AND asked.id NOT LIKE 'guarded-%'",
     );
-    assert_ne!(sql, close.sql);
+    assert_ne!(sql, WRITTEN);
     let mut client = world.store.client().await.unwrap();
     let first = world.orders("first", 1, 0).await;
     let held = world.stall(&mut client, "first-0").await;
-    let worker = world.worker_of(Effect { sql, ..close }, full_batches());
+    let worker = world.worker_of(written(&sql), full_batches());
     world.publish("100ms", &world.orders("alone", 1, 0).await).await;
     world.until_closed(1).await;
     world.publish("100ms", &first).await;

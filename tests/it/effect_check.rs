@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    own_tables::{shop, write_example},
+    own_tables::{shop, write_effect, write_example},
     page::read,
     support::{Run, World},
 };
@@ -79,11 +79,7 @@ async fn an_order_is_the_same_in_every_spelling() {
             .await;
     }
     write_example(&world);
-    for (name, sql) in
-        [("expire.sql", &effect.sql), ("expire_overdue.sql", effect.overdue_sql.as_ref().unwrap())]
-    {
-        fs::write(world.dir.path().join(name), sql).unwrap();
-    }
+    write_effect(&world, &effect).await;
     for (_, asked) in orders {
         let run = world.overdue(&["explain", "--order", asked]);
         assert!(run.stdout.contains("overdue: with a notice it is expired now"), "{run}");

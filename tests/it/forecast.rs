@@ -5,11 +5,11 @@ use overdue::internals::{
     store::orders::Effect,
 };
 
-use crate::support::World;
+use crate::support::{World, orders::WRITTEN, statements::statements};
 
 async fn soon(world: &World, hours: u32) -> DueSoon {
     let rate = ClosingRate { per_s: 1_000.0, measured: false };
-    let effects = [Effect::close(), Effect::cancel()];
+    let effects = [Effect::close(), Effect::built_in("cancel").unwrap()];
     match world.store.due_soon(&effects, hours, rate).await.unwrap() {
         Known::Known(soon) => soon,
         Known::Unknown(why) => panic!("{why}"),
@@ -38,7 +38,7 @@ async fn what_comes_due_of_several_effects_with_the_largest_burst() {
     // It took a moment to ask.
     assert!((5_000..=5_400).contains(&burst.in_s), "{burst:?}");
     assert_eq!(soon(&world, 12).await.buckets.iter().sum::<u64>(), 3_016);
-    let blind = Effect { overdue_sql: None, ..Effect::close() };
+    let blind = Effect::written("close", WRITTEN, None);
     let rate = ClosingRate { per_s: 1_000.0, measured: false };
     let unknown = world.store.due_soon([&blind], 6, rate).await.unwrap();
     assert_eq!(unknown, Known::Unknown("effect `close` has no overdue_sql".to_owned()));
@@ -86,7 +86,8 @@ async fn all_is_read_by_its_index() {
         .await;
     let client = world.store.client().await.unwrap();
     client.batch_execute("VACUUM ANALYZE orders, closures, actions").await.unwrap();
-    let around = |sql: &str| sql.replace("{sql}", include_str!("../../sql/overdue_ids.sql"));
+    let overdue = statements("close").overdue.unwrap();
+    let around = |sql: &str| sql.replace("{sql}", &overdue);
     let due = "Index Only Scan using orders_unpaid_due";
     for (sql, parameters, index) in [
         (

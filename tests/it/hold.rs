@@ -3,7 +3,9 @@
 use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
 use crate::support::{
-    World, samples, until,
+    World,
+    orders::WRITTEN,
+    samples, until,
     worker::{millis, settings},
 };
 
@@ -39,13 +41,12 @@ fn guarded_topology() -> String {
 
 /// Answers `not_due` for an order that is overdue, as long as somebody guards it.
 fn guarded() -> Effect {
-    let close = Effect::close();
-    let sql = close.sql.replace(
+    let sql = WRITTEN.replace(
         "asked.due_at <= now()",
         "asked.due_at <= now() AND asked.id NOT IN (SELECT id FROM guards)",
     );
-    assert_ne!(sql, close.sql, "the guard is in the statement");
-    Effect { name: "guarded".to_owned(), sql, overdue_sql: None, ..close }
+    assert_ne!(sql, WRITTEN, "the guard is in the statement");
+    Effect::written("guarded", &sql, None)
 }
 
 /// It backs off, is not parked, and is in nobody's way.

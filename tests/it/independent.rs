@@ -1,6 +1,6 @@
 //! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
 
-use crate::support::{Wire, WorkerProcess, World, samples, until};
+use crate::support::{Wire, WorkerProcess, World, orders::WRITTEN, samples, until};
 
 fn two() -> String {
     let timeouts = [("unpaid", "100ms", "close"), ("unshipped", "500ms", "ship")];
@@ -14,12 +14,10 @@ fn effect(world: &World, sql: &str) {
     std::fs::write(world.dir.path().join("overdue.toml"), settings).unwrap();
 }
 
-const CLOSE: &str = include_str!("../../sql/close.sql");
-
 #[apply(world_test)]
 async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     let world = World::of(&two()).await;
-    effect(&world, CLOSE);
+    effect(&world, WRITTEN);
     let wire = world.wire().await;
     let mut process = world.started(|_| {}).await;
     let first = world.orders("first", 20, 0).await;
@@ -50,9 +48,9 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
     let world = World::of(&two()).await;
     world.sql("CREATE TYPE way AS ENUM ('sea')").await;
     let condition = "asked.status = 'unpaid' AND ";
-    assert!(CLOSE.contains(condition));
+    assert!(WRITTEN.contains(condition));
     let by_land = format!("{condition}'land'::way IS NOT NULL AND ");
-    effect(&world, &CLOSE.replace(condition, &by_land));
+    effect(&world, &WRITTEN.replace(condition, &by_land));
     let wire = world.wire().await;
     let mut process = world.started(|_| {}).await;
     assert_eq!(process.logged("this effect cannot be used"), 1, "{}", process.log());
@@ -82,7 +80,7 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
 #[apply(world_test)]
 async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {
     let world = World::of(&two()).await;
-    effect(&world, CLOSE);
+    effect(&world, WRITTEN);
     let wire = world.wire().await;
     let mut client = world.store.client().await.unwrap();
     let stalled = world.stall(&mut client, "slow-0").await;

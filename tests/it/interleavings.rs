@@ -5,19 +5,33 @@
 mod necessary;
 mod stepped;
 
+use std::{collections::VecDeque, sync::LazyLock};
+
 use futures_util::{StreamExt, stream};
-use overdue::internals::floor::Floor;
+use overdue::internals::{
+    effect::{Description, Statements},
+    floor::Floor,
+};
 
 use self::stepped::{
     Actor, Answer, Case, Explored, Orders, Parameter, Script, Step, every_order, explore, list,
 };
-use crate::support::World;
+use crate::support::{
+    World,
+    statements::{contended, description, of, statements},
+};
 
-const CLOSE: &str = include_str!("../../sql/close.sql");
-const CONTENDED: &str = include_str!("../../sql/close_contended.sql");
-const CANCEL: &str = include_str!("../../sql/cancel.sql");
-const CANCEL_CONTENDED: &str = include_str!("../../sql/cancel_contended.sql");
-const COMPLETE: &str = include_str!("../../sql/complete.sql");
+/// The statements of the effects, and of those that wait for no lock.
+static CLOSE: LazyLock<Statements> = LazyLock::new(|| statements("close"));
+static CONTENDED: LazyLock<Statements> = LazyLock::new(|| contended(&CLOSE));
+static CANCEL: LazyLock<Statements> = LazyLock::new(|| statements("cancel"));
+static CANCEL_CONTENDED: LazyLock<Statements> = LazyLock::new(|| contended(&CANCEL));
+static COMPLETE: LazyLock<Statements> = LazyLock::new(|| statements("complete"));
+/// `close`, unless somebody is about to pay.
+static CLOSE_UNLESS: LazyLock<Statements> = LazyLock::new(|| {
+    let pending = "EXISTS (SELECT FROM payment WHERE payment.order_id = row.id AND payment.status = 'pending')";
+    of(&Description { unless: Some(pending.to_owned()), ..description("close") })
+});
 const PAY: &str = include_str!("../../sql/pay.sql");
 const SHIP: &str = include_str!("../../sql/ship.sql");
 const CONFIRM: &str = include_str!("../../sql/confirm.sql");
@@ -25,7 +39,6 @@ const GUARD: &str = include_str!("../../sql/pauses_refuse.sql");
 const PAUSE: &str = include_str!("../../sql/pause.sql");
 const TAKEN: &str = include_str!("../../sql/pause_taken.sql");
 const RESUME: &str = include_str!("../../sql/resume.sql");
-const PAGE: &str = include_str!("../../sql/overdue_ids.sql");
 const LEAD: &str = include_str!("../../sql/outgoing_lead.sql");
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
 const DONE: &str = include_str!("../../sql/outbox_done.sql");
@@ -53,89 +66,94 @@ const SHIPPED: &str = "
     INSERT INTO order_items (order_id, sku, qty) SELECT id, sku, 1 FROM orders, stock;";
 const ALL: [&str; 3] = ["o-0", "o-1", "o-2"];
 
-fn effect(sql: &str, orders: &[&str], path: &'static str) -> Step {
+/// The statements of an effect, one after the other in a transaction that somebody else begins.
+fn effect(effect: &Statements, orders: &[&str], path: &'static str) -> Vec<Step> {
     let orders: Vec<String> = orders.iter().map(|&order| order.to_owned()).collect();
+    let keys: Parameter = Box::new(orders.clone());
+    let lock = effect.lock.as_ref().map(|sql| Step::new("lock", sql, vec![keys]));
     let parameters: [Parameter; 3] =
         [Box::new(orders), Box::new(path), Box::new(None::<serde_json::Value>)];
-    Step::new("effect", sql, parameters.into())
+    lock.into_iter().chain([Step::new("close", &effect.close, parameters.into())]).collect()
 }
 
 fn commit() -> Step {
     Step::sql("COMMIT")
 }
 
-/// A worker, for messages; with a gate others may go on between its snapshot and its locks.
-fn messages(sql: &str, orders: &[&str], has_gate: bool) -> Actor {
-    let step = effect(sql, orders, "message").begins();
-    let step = if has_gate { step.with_gate() } else { step };
-    Actor { name: "messages", script: list([step, commit()]) }
+/// A worker, for messages; with a gate others may go on between its first snapshot and its locks.
+fn messages(statements: &Statements, orders: &[&str], has_gate: bool) -> Actor {
+    let mut steps = VecDeque::from(effect(statements, orders, "message"));
+    let first = steps.pop_front().unwrap().begins();
+    steps.push_front(if has_gate { first.with_gate() } else { first });
+    steps.push_back(commit());
+    Actor { name: "messages", script: list(steps) }
+}
+
+/// The rest of a transaction: locks, and then closes and commits.
+fn closes(orders: &[&str], path: &'static str) -> VecDeque<Step> {
+    let mut steps = VecDeque::from(effect(&CLOSE, orders, path));
+    let close = steps.pop_back().unwrap();
+    steps.push_back(close.ends("COMMIT"));
+    steps
 }
 
 /// Reads a page, and closes what is on it.
 fn pager(path: &'static str) -> Actor {
-    let mut step = 0;
+    let parameters: [Parameter; 4] = [
+        Box::new(10_i64),
+        Box::new(0_i64),
+        Box::new(std::time::SystemTime::UNIX_EPOCH),
+        Box::new(""),
+    ];
+    let page = CLOSE.overdue.as_ref().unwrap();
+    let mut steps = VecDeque::from([Step::new("page", page, parameters.into())]);
+    let mut has_read = false;
     let script = move |answer: Option<&Answer>| {
-        step += 1;
-        match step {
-            1 => {
-                let parameters: [Parameter; 4] = [
-                    Box::new(10_i64),
-                    Box::new(0_i64),
-                    Box::new(std::time::SystemTime::UNIX_EPOCH),
-                    Box::new(""),
-                ];
-                Some(Step::new("page", PAGE, parameters.into()))
+        if let Some(page) = answer.filter(|_| !has_read) {
+            has_read = true;
+            let orders = page.texts("order_id");
+            let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
+            if !orders.is_empty() {
+                steps = closes(&orders, path);
+                let lock = steps.pop_front().unwrap();
+                steps.push_front(lock.begins());
             }
-            2 => {
-                let orders = answer.unwrap().texts("order_id");
-                let orders: Vec<&str> = orders.iter().map(String::as_str).collect();
-                (!orders.is_empty()).then(|| effect(CLOSE, &orders, path).begins())
-            }
-            3 => Some(commit()),
-            _ => None,
         }
+        steps.pop_front()
     };
     Actor { name: path, script: Box::new(script) }
 }
 
 /// A worker whose lock time-out passes where it has to wait: then it takes what is free.
 fn hurried(orders: &'static [&'static str]) -> Actor {
-    let mut step = 0;
+    const AGAIN: &str = "ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED";
+    let all = |statements: &Statements| {
+        <[Step; 2]>::try_from(effect(statements, orders, "message")).ok().unwrap()
+    };
+    let [lock, close] = all(&CLOSE);
+    let close = close.impatient().may_fail(&["55P03"]);
+    let mut steps = VecDeque::from([lock.begins(), close, commit()]);
     let script = move |answer: Option<&Answer>| {
-        step += 1;
-        match (step, answer.and_then(Answer::failed)) {
-            (1, _) => Some(effect(CLOSE, orders, "message").impatient().may_fail(&["55P03"])),
-            (2, Some(_)) => {
-                step = 1;
-                let free = effect(CONTENDED, orders, "message");
-                Some(free.behind("ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED"))
-            }
-            (2, None) => Some(commit()),
-            _ => None,
+        if answer.and_then(Answer::failed).is_some() {
+            let [lock, close] = all(&CONTENDED);
+            steps = [lock.behind(AGAIN), close, commit()].into();
         }
+        steps.pop_front()
     };
     Actor { name: "hurried", script: Box::new(script) }
 }
 
 /// A worker that asks first whether the timeout is paused; of what it has found by its effect it knows no timeout.
 fn guarded(name: &'static str, guard: &'static str, timeout: Option<&'static str>) -> Actor {
-    let mut step = 0;
+    let parameters: [Parameter; 4] =
+        [Box::new("orders"), Box::new(timeout), Box::new("close"), Box::new(3_i32)];
+    let mut steps = closes(&ALL, "message");
+    steps.push_front(Step::new("guard", guard, parameters.into()).begins().may_fail(&["OV001"]));
     let script = move |answer: Option<&Answer>| {
-        step += 1;
         if answer.is_some_and(|answer| answer.failed().is_some()) {
-            step = 3;
+            steps = [Step::sql("ROLLBACK")].into();
         }
-        match step {
-            1 => {
-                let parameters: [Parameter; 4] =
-                    [Box::new("orders"), Box::new(timeout), Box::new("close"), Box::new(3_i32)];
-                let step = Step::new("guard", guard, parameters.into());
-                Some(step.begins().may_fail(&["OV001"]))
-            }
-            2 => Some(effect(CLOSE, &ALL, "message")),
-            3 => Some(commit()),
-            _ => None,
-        }
+        steps.pop_front()
     };
     Actor { name, script: Box::new(script) }
 }
@@ -149,9 +167,16 @@ fn extension() -> Actor {
     Actor { name: "extension", script: list([Step::sql(EXTEND).begins(), commit()]) }
 }
 
+/// What is left over is closed in the end.
+fn finally(statements: &Statements) -> Vec<Step> {
+    let mut steps = effect(statements, &ALL, "finally");
+    let close = steps.pop().unwrap().ends("COMMIT");
+    let lock = steps.pop().unwrap().begins();
+    vec![lock, close]
+}
+
 fn closing(actors: fn() -> Vec<Actor>) -> Case {
-    let finally = || vec![effect(CLOSE, &ALL, "finally")];
-    Case { actors, begins: UNPAID.to_owned(), finally, invariants: "" }
+    Case { actors, begins: UNPAID.to_owned(), finally: || finally(&CLOSE), invariants: "" }
 }
 
 /// A shop that adds a piece to each item of an order in this state, and takes it from what is available.
@@ -166,8 +191,37 @@ fn edit(order: &'static str, state: &str, stock: &str) -> Actor {
 }
 
 fn cancelling(actors: fn() -> Vec<Actor>) -> Case {
-    let finally = || vec![effect(CANCEL, &ALL, "finally")];
-    Case { actors, begins: PAID.to_owned(), finally, invariants: "" }
+    Case { actors, begins: PAID.to_owned(), finally: || finally(&CANCEL), invariants: "" }
+}
+
+const PAYMENT: &str = "
+    CREATE TABLE payment (order_id text NOT NULL REFERENCES orders ON DELETE CASCADE, status text NOT NULL);
+    CREATE TABLE charged (order_id text)";
+
+/// A buyer is about to pay, as a shop writes it that looks at the order first.
+fn pending(order: &'static str) -> Actor {
+    let order = || -> Vec<Parameter> { vec![Box::new(order)] };
+    let looks = "SELECT status FROM orders WHERE id = $1 FOR KEY SHARE";
+    let pays =
+        "INSERT INTO payment SELECT id, 'pending' FROM orders WHERE id = $1 AND status = 'unpaid'";
+    let (looks, pays) = (Step::new("looks", looks, order()), Step::new("pays", pays, order()));
+    Actor { name: "buyer", script: list([looks.begins(), pays, commit()]) }
+}
+
+/// The payments end when all have ended, and nobody is charged for what is closed.
+fn charging(actors: fn() -> Vec<Actor>) -> Case {
+    Case {
+        actors,
+        begins: format!("DELETE FROM charged; {UNPAID}"),
+        finally: || {
+            let ends = "WITH ended AS (DELETE FROM payment RETURNING order_id)
+                        INSERT INTO charged SELECT order_id FROM ended JOIN closures USING (order_id)";
+            [Step::sql(ends)].into_iter().chain(finally(&CLOSE_UNLESS)).collect()
+        },
+        invariants: "
+            UNION ALL
+            SELECT 'no order is closed that has a pending payment', count(*), min(order_id) FROM charged",
+    }
 }
 
 /// A database with our tables and these, which nothing but the sessions touches.
@@ -360,7 +414,7 @@ fn scripts() -> Vec<Row> {
             82,
             closing(|| {
                 vec![
-                    messages(CLOSE, &ALL, true),
+                    messages(&CLOSE, &ALL, true),
                     one_order("payment", PAY, "o-1", "COMMIT"),
                     one_order("payment that fails", PAY, "o-2", "ROLLBACK"),
                 ]
@@ -369,43 +423,58 @@ fn scripts() -> Vec<Row> {
         row(
             "a deadline that moves and a batch",
             170,
-            closing(|| vec![messages(CLOSE, &ALL, true), extension(), hurried(&ALL)]),
+            closing(|| vec![messages(&CLOSE, &ALL, true), extension(), hurried(&ALL)]),
         ),
-        // What a statement reads of an order is what was committed before it began, and the order is locked later.
+        // The second statement reads the items when the order is locked.
         row(
             "items that change and a batch",
             7,
-            closing(|| vec![messages(CLOSE, &ALL, true), edit("o-1", "unpaid", "reserved")]),
+            closing(|| vec![messages(&CLOSE, &ALL, true), edit("o-1", "unpaid", "reserved")]),
         ),
         row(
             "items that change and free orders",
             9,
-            closing(|| vec![messages(CONTENDED, &ALL, true), edit("o-1", "unpaid", "reserved")]),
+            closing(|| vec![messages(&CONTENDED, &ALL, true), edit("o-1", "unpaid", "reserved")]),
         ),
         row(
             "items that change and a cancellation",
             7,
-            cancelling(|| vec![messages(CANCEL, &ALL, true), edit("o-1", "paid", "sold")]),
+            cancelling(|| vec![messages(&CANCEL, &ALL, true), edit("o-1", "paid", "sold")]),
         ),
         row(
             "items that change and a cancellation of free orders",
             9,
             cancelling(|| {
-                vec![messages(CANCEL_CONTENDED, &ALL, true), edit("o-1", "paid", "sold")]
+                vec![messages(&CANCEL_CONTENDED, &ALL, true), edit("o-1", "paid", "sold")]
             }),
         ),
+        Row {
+            tables: PAYMENT,
+            ..row(
+                "payments with a foreign key",
+                1,
+                charging(|| {
+                    let insert = "INSERT INTO payment VALUES ($1, 'pending')";
+                    vec![
+                        messages(&CLOSE_UNLESS, &ALL, true),
+                        pending("o-1"),
+                        one_order("payment that fails", insert, "o-2", "ROLLBACK"),
+                    ]
+                }),
+            )
+        },
         row(
             "sweep, burst and messages",
             430,
-            closing(|| vec![messages(CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]),
+            closing(|| vec![messages(&CLOSE, &ALL[1..], false), pager("sweep"), pager("burst")]),
         ),
         row(
             "batches of two workers and a payment",
             295,
             closing(|| {
                 vec![
-                    messages(CLOSE, &["o-0", "o-1"], true),
-                    messages(CLOSE, &["o-2", "o-1"], true),
+                    messages(&CLOSE, &["o-0", "o-1"], true),
+                    messages(&CLOSE, &["o-2", "o-1"], true),
                     one_order("payment", PAY, "o-0", "COMMIT"),
                 ]
             }),
@@ -416,7 +485,7 @@ fn scripts() -> Vec<Row> {
             closing(|| {
                 vec![
                     hurried(&ALL),
-                    messages(CONTENDED, &["o-2", "o-1"], true),
+                    messages(&CONTENDED, &["o-2", "o-1"], true),
                     one_order("payment", PAY, "o-0", "COMMIT"),
                 ]
             }),
@@ -426,8 +495,8 @@ fn scripts() -> Vec<Row> {
             418,
             cancelling(|| {
                 vec![
-                    messages(CANCEL, &ALL, true),
-                    messages(CANCEL, &ALL[..2], true),
+                    messages(&CANCEL, &ALL, true),
+                    messages(&CANCEL, &ALL[..2], true),
                     one_order("parcel", SHIP, "o-1", "COMMIT"),
                 ]
             }),
@@ -438,13 +507,13 @@ fn scripts() -> Vec<Row> {
             Case {
                 actors: || {
                     vec![
-                        messages(COMPLETE, &ALL, true),
-                        messages(COMPLETE, &ALL[..2], true),
+                        messages(&COMPLETE, &ALL, true),
+                        messages(&COMPLETE, &ALL[..2], true),
                         one_order("buyer", CONFIRM, "o-1", "COMMIT"),
                     ]
                 },
                 begins: SHIPPED.to_owned(),
-                finally: || vec![effect(COMPLETE, &ALL, "finally")],
+                finally: || finally(&COMPLETE),
                 invariants: "",
             },
         ),

@@ -6,6 +6,7 @@ use overdue::internals::{
 
 use crate::support::{
     RunningWorker, World,
+    orders::{WRITTEN, WRITTEN_OVERDUE},
     worker::{millis, settings},
 };
 
@@ -22,10 +23,9 @@ const DAY_S: i64 = 86_400;
 
 /// The statement notes what it was asked for, and when.
 fn noted() -> Effect {
-    let close = Effect::close();
     let note = "noted AS (INSERT INTO calls (id, at) SELECT unnest($1::text[]), clock_timestamp())";
-    let sql = close.sql.replacen("\nWITH ", &format!("\nWITH {note}, "), 1);
-    Effect { name: "noted".to_owned(), sql, ..close }
+    let sql = WRITTEN.replacen("\nWITH ", &format!("\nWITH {note}, "), 1);
+    Effect::written("noted", &sql, Some(WRITTEN_OVERDUE))
 }
 
 struct Stage {

@@ -8,7 +8,9 @@ use overdue::internals::{
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    RunningWorker, World, hold, ids, until,
+    RunningWorker, World, hold, ids,
+    orders::{WRITTEN, written},
+    until,
     worker::{millis, settings},
 };
 
@@ -78,7 +80,7 @@ async fn orders_that_need_no_locked_stock_are_closed_by_their_messages_alone() {
     due(&world, 2_000).await;
     let mut client = world.store.client().await.unwrap();
     let held = hold_stock(&mut client, "sku-0").await;
-    let worker = world.worker_of(Effect { overdue_sql: None, ..Effect::close() }, settings());
+    let worker = world.worker_of(Effect::written("close", WRITTEN, None), settings());
     world.until_closed(1_200).await;
     worker.until("the others wait", |counts| counts.held >= 800).await;
     assert_eq!(world.closed().await, 1_200);
@@ -93,9 +95,9 @@ async fn an_effect_that_waits_for_locks_is_split_around_them() {
     due(&world, 200).await;
     let mut client = world.store.client().await.unwrap();
     let held = hold(&mut client, "o-17").await;
-    let sql = Effect::close().sql.replacen(" SKIP LOCKED", "", 1);
-    assert_ne!(sql, Effect::close().sql);
-    let worker = world.worker_of(Effect { sql, ..Effect::close() }, settings());
+    let sql = WRITTEN.replacen(" SKIP LOCKED", "", 1);
+    assert_ne!(sql, WRITTEN);
+    let worker = world.worker_of(written(&sql), settings());
     world.until_closed(199).await;
     held.rollback().await.unwrap();
     world.until_closed(200).await;

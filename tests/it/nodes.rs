@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::net::TcpSocket;
 
 use super::parked::ends;
-use crate::support::{Proxy, Services, World, until};
+use crate::support::{Proxy, Services, World, orders::written, until};
 
 /// A port on which nobody listens, and nobody else will: it is taken.
 fn nobody() -> u16 {
@@ -225,7 +225,7 @@ async fn a_silent_host_of_the_database_costs_a_moment() {
     let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
     let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
                FROM orders, pg_sleep(2) WHERE id = ANY ($1) AND $2::text IS NOT NULL";
-    let slow = Effect { sql: sql.to_owned(), ..Effect::close() };
+    let slow = written(sql);
     let timing = Timing { database_silence: Duration::from_millis(250), ..Timing::often() };
     let store = store.with_timing(timing.into());
     let outcomes = store.run_effect(&slow, &ids, ClosingPath::Message).await.unwrap();

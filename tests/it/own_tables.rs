@@ -87,13 +87,8 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
     let rest = ["--deadline", "pay_until", "--stock", stock];
     ends(&world, 0, &[&of_table[..], &rest].concat());
     let written = |name: &str| fs::read_to_string(made.join(name)).unwrap();
-    let effect = Effect {
-        name: "expire".to_owned(),
-        sql: written("expire.sql"),
-        sql_file: "expire.sql".to_owned(),
-        overdue_sql: Some(written("expire_overdue.sql")),
-        overdue_file: "expire_overdue.sql".to_owned(),
-    };
+    let (sql, overdue) = (written("expire.sql"), written("expire_overdue.sql"));
+    let effect = Effect::written("expire", &sql, Some(&overdue));
     world.store.check_effect(&effect).await.unwrap();
     (world, effect)
 }
@@ -103,6 +98,14 @@ pub(super) fn write_example(world: &World) {
     for name in FILES {
         fs::write(world.dir.path().join(name), read(&format!("{EXAMPLE}/{name}"))).unwrap();
     }
+}
+
+/// The files of an effect, where the world's commands run.
+pub(super) async fn write_effect(world: &World, effect: &Effect) {
+    let statements = world.store.statements(effect).await.unwrap();
+    let write = |name: &str, sql: &str| fs::write(world.dir.path().join(name), sql).unwrap();
+    write("expire.sql", &statements.close);
+    write("expire_overdue.sql", statements.overdue.as_deref().unwrap());
 }
 
 #[apply(world_test)]
@@ -128,10 +131,11 @@ async fn keys_of_any_type_are_found_by_their_index() {
             client.batch_execute("DEALLOCATE it; RESET plan_cache_mode").await.unwrap();
             rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
         };
-        let found = plan(&effect.sql, "('{}', 'message', NULL)").await;
+        let statements = world.store.statements(&effect).await.unwrap();
+        let found = plan(&statements.close, "('{}', 'message', NULL)").await;
         assert!(found.contains("purchase_pkey"), "{key}\n{found}");
         assert!(!found.contains("Seq Scan on purchase "), "{key}\n{found}");
-        let overdue_sql = effect.overdue_sql.as_deref().unwrap();
+        let overdue_sql = statements.overdue.as_deref().unwrap();
         let found = plan(overdue_sql, "(500, 0, '-infinity', '')").await;
         assert!(found.contains("using purchase_waiting"), "{key}\n{found}");
 

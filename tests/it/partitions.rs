@@ -6,6 +6,7 @@ use overdue::internals::{
 };
 
 use crate::{
+    own_tables::write_effect,
     page::{blocks, file_of, read},
     support::{
         World, until,
@@ -39,13 +40,8 @@ async fn shop() -> (World, Effect) {
     world.sql(&read(&format!("{EXAMPLE}/function.sql"))).await;
     world.sql("SELECT purchase_days(current_date - 10, current_date)").await;
     let read = |name: &str| read(&format!("{EXAMPLE}/{name}"));
-    let effect = Effect {
-        name: "expire".to_owned(),
-        sql: read("expire.sql"),
-        sql_file: "expire.sql".to_owned(),
-        overdue_sql: Some(read("expire_overdue.sql")),
-        overdue_file: "expire_overdue.sql".to_owned(),
-    };
+    let (sql, overdue) = (read("expire.sql"), read("expire_overdue.sql"));
+    let effect = Effect::written("expire", &sql, Some(&overdue));
     world.store.check_effect(&effect).await.unwrap();
     (world, effect)
 }
@@ -167,7 +163,7 @@ fn scans<'a>(plan: &'a [String], of: &str) -> Vec<&'a str> {
 #[apply(world_test)]
 async fn pages_are_read_by_the_index_of_the_days_that_matter() {
     let (world, effect) = filled().await;
-    let sql = effect.overdue_sql.unwrap();
+    let sql = world.store.statements(&effect).await.unwrap().overdue.clone().unwrap();
     let pages = [
         // 11 days to now.
         ("(500, 0, '-infinity', '')", 11),
@@ -230,9 +226,7 @@ async fn a_batch_of_messages_looks_into_three_partitions() {
 async fn the_commands_work_on_partitions() {
     let (world, effect) = filled().await;
     let folder = world.dir.path();
-    std::fs::write(folder.join("expire.sql"), &effect.sql).unwrap();
-    std::fs::write(folder.join("expire_overdue.sql"), effect.overdue_sql.as_deref().unwrap())
-        .unwrap();
+    write_effect(&world, &effect).await;
     for name in ["overdue.toml", "topology.toml"] {
         std::fs::write(folder.join(name), read(&format!("examples/own-tables/{name}"))).unwrap();
     }

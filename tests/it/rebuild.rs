@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::parked::ends;
-use crate::support::{Parked, Run, World, samples, until};
+use crate::support::{
+    Parked, Run, World,
+    orders::{WRITTEN, WRITTEN_OVERDUE},
+    samples, until,
+};
 
 /// Nothing of it is due within a test, so the time that is left is the same in each.
 const FAR: &str = "2099-01-01T00:00:00Z";
@@ -165,7 +169,7 @@ async fn levels_that_are_too_long_for_an_order_are_named_before() {
 async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let world = World::of(&using(&[("unpaid", "1s", "mine")])).await;
     let write = |name: &str, text: &str| std::fs::write(world.dir.path().join(name), text).unwrap();
-    write("mine.sql", include_str!("../../sql/close.sql"));
+    write("mine.sql", WRITTEN);
     write("overdue.toml", "[effects.mine]\nsql = \"mine.sql\"\n");
     let run = world.overdue(&["rebuild"]);
     insta::assert_snapshot!("without_overdue_sql", world.shown(&run));
@@ -177,8 +181,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     assert_eq!(world.overdue(&["effect", "check", "mine"]).code, Some(78));
     // As it should be, and failing.
     let (whole, parts) = ("interval '1 millisecond'", "(SELECT count(*) FROM stock)");
-    let right = include_str!("../../sql/overdue_ids.sql");
-    write("old.sql", &right.replace(whole, &format!("{whole} / {parts}")));
+    write("old.sql", &WRITTEN_OVERDUE.replace(whole, &format!("{whole} / {parts}")));
     world.sql("DELETE FROM stock").await;
     let run = ends(&world, 1, &["rebuild"]);
     let place = "effect `mine` (old.sql";

@@ -7,9 +7,10 @@ use std::{
     time::SystemTime,
 };
 
+use overdue::internals::effect::Statements;
 use tokio_postgres::{Client, Error, NoTls, error::DbError, types::ToSql};
 
-use crate::support::World;
+use crate::support::{World, statements::statements as of_effect};
 
 /// Operators and functions for every pair of types that PostgreSQL itself has none for, with the names that are given. They are gone
 /// with the transaction.
@@ -79,8 +80,19 @@ fn read(path: &Path) -> String {
 fn statements() -> Vec<(String, String)> {
     // Run with our own schema alone in the search path, or without any name to be found.
     let scripts = "schema schedule worker_tables pauses schedule_triggers drop_own foreign_tables tables_version";
-    let overdue = read(&root().join("sql/overdue_ids.sql"));
     let mut statements = Vec::new();
+    for effect in ["close", "cancel", "complete"] {
+        let Statements { lock, close, close_contended, overdue } = of_effect(effect);
+        for (name, sql) in [
+            ("lock", lock.unwrap()),
+            ("close", close),
+            ("contended", close_contended.unwrap()),
+            ("overdue", overdue.unwrap()),
+        ] {
+            statements.push((format!("{effect}, {name}"), sql));
+        }
+    }
+    let overdue = of_effect("close").overdue.unwrap();
     for folder in ["sql", "examples/own-tables"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();

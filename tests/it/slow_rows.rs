@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use overdue::internals::{store::orders::Effect, timing::Timing};
 
-use crate::support::{World, until, worker::settings, world::TOPOLOGY};
+use crate::support::{World, orders::WRITTEN, until, worker::settings, world::TOPOLOGY};
 
 use super::bad_rows::{due, refuse, sweeping};
 
@@ -109,7 +109,7 @@ async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
     let world = World::new().await;
     let slow = "SELECT id AS order_id, due_at FROM orders, pg_sleep(60)
                 WHERE due_at <= now() - $2::bigint * interval '1 ms' AND (due_at, id) > ($3, $4) LIMIT $1";
-    let effect = Effect { overdue_sql: Some(slow.to_owned()), ..Effect::close() };
+    let effect = Effect::written("close", WRITTEN, Some(slow));
     world.orders("o", 1, -10_000).await;
     let worker = world.worker_of(effect, sweeping());
     let running = format!(

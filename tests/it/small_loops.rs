@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{World, samples::orders, until, worker::settings};
+use crate::support::{World, orders::WRITTEN, samples::orders, until, worker::settings};
 
 fn two_timeouts() -> String {
     let timeouts = [("unpaid", "500ms", "close"), ("unshipped", "1s", "close")];
@@ -94,7 +94,7 @@ async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
          ORDER BY due_at, id LIMIT $1";
     let world = World::of(&two_timeouts()).await;
     world.sql("CREATE TABLE sweeps (at timestamptz DEFAULT now())").await;
-    let effect = Effect { overdue_sql: Some(COUNTED.to_owned()), ..Effect::close() };
+    let effect = Effect::written("close", WRITTEN, Some(COUNTED));
     let worker = world.worker_of(effect, settings());
     let orders = world.orders("o", 5, 500).await;
     world.publish("500ms", &orders).await;

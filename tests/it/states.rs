@@ -6,7 +6,13 @@ use overdue::internals::order::{FinalState, OrderId, Outcome};
 use overdue::internals::store::orders::{ClosingPath, Effect};
 
 use super::parked::ends;
-use crate::support::{World, ids, samples::orders, until};
+use crate::support::{
+    World, ids,
+    orders::{WRITTEN, written},
+    samples::orders,
+    statements::{contended, effect, statements},
+    until,
+};
 
 /// The three timeouts of the repository's file, with a delay for a test.
 fn topology() -> String {
@@ -97,25 +103,22 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
              CREATE TRIGGER keep BEFORE UPDATE ON orders FOR EACH ROW WHEN (OLD.id LIKE '%-0') EXECUTE FUNCTION keep()",
         )
         .await;
-    let contended = |effect: Effect, sql: &str| Effect { sql: sql.to_owned(), ..effect };
-    let statements = [
-        ("u", contended(Effect::close(), include_str!("../../sql/close_contended.sql"))),
-        ("u", Effect::close()),
-        ("p", contended(Effect::cancel(), include_str!("../../sql/cancel_contended.sql"))),
-        ("p", Effect::cancel()),
-        ("s", Effect::complete()),
-    ];
+    let mut effects = Vec::new();
+    for (prefix, name) in [("u", "close"), ("p", "cancel"), ("s", "complete")] {
+        effects.push((prefix, effect(name, contended(&statements(name)))));
+        effects.push((prefix, Effect::built_in(name).unwrap()));
+    }
     let stock = "SELECT string_agg(concat_ws(' ', sku, available, reserved, sold), ', ' ORDER BY sku) FROM stock";
     let before = world.texts(stock).await;
-    for (prefix, effect) in &statements {
+    for (prefix, effect) in &effects {
         let kept = OrderId::parse(&format!("{prefix}-0")).unwrap();
         let outcomes = world.store.run_effect(effect, &[kept], ClosingPath::Sweep).await.unwrap();
-        assert!(outcomes[0].is_guarded(), "{}: {outcomes:?}", effect.sql);
+        assert!(outcomes[0].is_guarded(), "{effect:?}: {outcomes:?}");
     }
     assert_eq!(world.texts(stock).await, before);
     assert_eq!((world.rows_of("closures").await, world.rows_of("outbox").await), (0, 0));
     // One in the same batch is closed.
-    for (prefix, effect) in &statements {
+    for (prefix, effect) in &effects {
         let both = ids(prefix, 2);
         let both: Vec<OrderId> = both.iter().map(|id| OrderId::parse(id).unwrap()).collect();
         world.store.run_effect(effect, &both, ClosingPath::Sweep).await.unwrap();
@@ -189,8 +192,8 @@ async fn an_effect_changes_orders_of_its_own_state_only_and_says_done_in_its_own
     };
     for (effect, from, to) in [
         (Effect::close(), "unpaid", "closed"),
-        (Effect::cancel(), "paid", "cancelled"),
-        (Effect::complete(), "shipped", "completed"),
+        (Effect::built_in("cancel").unwrap(), "paid", "cancelled"),
+        (Effect::built_in("complete").unwrap(), "shipped", "completed"),
     ] {
         let orders = world.orders(to, STATES.len(), 0).await;
         for (id, state) in orders.iter().zip(STATES) {
@@ -213,9 +216,10 @@ async fn an_effect_changes_orders_of_its_own_state_only_and_says_done_in_its_own
         }
     }
     let order = world.orders("early", 1, 0).await;
-    for (state, effect, days) in
-        [("paid", Effect::cancel(), 30), ("shipped", Effect::complete(), 14)]
-    {
+    for (state, effect, days) in [
+        ("paid", Effect::built_in("cancel").unwrap(), 30),
+        ("shipped", Effect::built_in("complete").unwrap(), 14),
+    ] {
         let id = &order[0];
         assert!(if state == "paid" { world.pay(id).await } else { world.ship(id).await });
         let outcomes = run(&effect, &order).await;
@@ -226,11 +230,10 @@ async fn an_effect_changes_orders_of_its_own_state_only_and_says_done_in_its_own
     }
     let cases = [("done:written_off", "written_off"), ("done", "done"), ("closed", "closed")];
     for (outcome, word) in cases {
-        let close = Effect::close();
-        let sql = close.sql.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
-        assert_eq!(sql == close.sql, outcome == "closed");
+        let sql = WRITTEN.replace("'closed' AS outcome", &format!("'{outcome}' AS outcome"));
+        assert_eq!(sql == WRITTEN, outcome == "closed");
         let order = world.orders(&format!("by-{word}"), 1, 0).await;
-        let outcomes = run(&Effect { sql, ..close }, &order).await;
+        let outcomes = run(&written(&sql), &order).await;
         assert_eq!(FinalState::of_outcome(outcome).unwrap().as_str(), word);
         assert!(closed_as(&outcomes[0], word), "{outcomes:?}");
     }

@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use lapin::{BasicProperties, types::AMQPValue};
-use overdue::internals::{store::orders::Effect, wire::Message};
+use overdue::internals::{effect::Statements, wire::Message};
 use serde_json::json;
 use tokio_postgres::types::Json;
 
 use crate::{
     bursts::{begin, full_batches, until_in_burst},
-    support::{Parked, Wire, World, headers, table, text, until},
+    support::{
+        Parked, Wire, World, headers,
+        orders::WRITTEN,
+        statements::{contended, statements},
+        table, text, until,
+    },
 };
 
 pub(crate) const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -162,30 +167,34 @@ async fn rows_that_are_published_or_set_aside_have_the_trace_of_their_transactio
 /// Every built-in statement, also those that pass over what is locked.
 #[apply(world_test)]
 async fn each_statement_that_closes_orders_passes_their_traces_on() {
-    let statements = [
-        ("unpaid", Effect::close().sql),
-        ("unpaid", include_str!("../../sql/close_contended.sql").to_owned()),
-        ("paid", Effect::cancel().sql),
-        ("paid", include_str!("../../sql/cancel_contended.sql").to_owned()),
-        ("shipped", Effect::complete().sql),
-    ];
+    let mut all =
+        vec![("unpaid", Statements { close: WRITTEN.to_owned(), ..Statements::default() })];
+    for (state, name) in [("unpaid", "close"), ("paid", "cancel"), ("shipped", "complete")] {
+        let statements = statements(name);
+        all.extend([(state, contended(&statements)), (state, statements)]);
+    }
     let world = World::of_tables().await;
     let traces = json!({ "traced": { "traceparent": PARENT, "tracestate": STATE }, "other": {} });
-    for (state, sql) in &statements {
+    for (state, Statements { lock, close, .. }) in &all {
         world.sql("DELETE FROM order_items; DELETE FROM orders; DELETE FROM outbox").await;
         for id in ["traced", "untraced"] {
             world.sql(&format!("INSERT INTO orders (id, due_at) VALUES ('{id}', now())")).await;
             world.bring_to(id, state).await;
         }
         world.sql("UPDATE orders SET due_at = now(), ship_by = now(), confirm_by = now()").await;
-        let client = world.store.client().await.unwrap();
-        let closed =
-            client.query(sql, &[&vec!["traced", "untraced"], &"message", &Json(&traces)]).await;
-        assert_eq!(closed.unwrap().len(), 2, "{sql}");
+        let mut client = world.store.client().await.unwrap();
+        let transaction = client.transaction().await.unwrap();
+        let ids = ["traced", "untraced"].as_slice();
+        if let Some(lock) = lock {
+            transaction.query_one(lock, &[&ids]).await.unwrap();
+        }
+        let closed = transaction.query(close, &[&ids, &"message", &Json(&traces)]).await;
+        assert_eq!(closed.unwrap().len(), 2, "{close}");
+        transaction.commit().await.unwrap();
         let rows =
             client.query("SELECT traceparent, tracestate FROM outbox ORDER BY order_id", &[]);
         let written: Vec<[Option<String>; 2]> =
             rows.await.unwrap().iter().map(|row| [row.get(0), row.get(1)]).collect();
-        assert_eq!(written, [given(), [None, None]], "{sql}");
+        assert_eq!(written, [given(), [None, None]], "{close}");
     }
 }

@@ -1,11 +1,9 @@
 //! `overdue explain --order`: why one order was closed, is late, or is not closed, on a real broker and database.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::{
-    own_tables::{shop, write_example},
+    own_tables::{shop, write_effect, write_example},
     support::{World, samples::orders, until},
 };
 
@@ -118,11 +116,7 @@ async fn what_helps_finds_the_message_in_another_spelling() {
     const ORDER: &str = "2f1c0a3b-0000-4000-8000-00000000000a";
     let (world, effect) = shop("uuid").await;
     write_example(&world);
-    for (name, sql) in
-        [("expire.sql", &effect.sql), ("expire_overdue.sql", effect.overdue_sql.as_ref().unwrap())]
-    {
-        fs::write(world.dir.path().join(name), sql).unwrap();
-    }
+    write_effect(&world, &effect).await;
     let run = world.overdue(&["apply", "--yes"]);
     assert_eq!(run.code, Some(0), "{run}");
     let row = format!(

@@ -28,6 +28,7 @@ pub mod proxy;
 pub mod python;
 pub mod samples;
 pub mod services;
+pub mod statements;
 pub mod tls;
 pub mod ui;
 pub mod users;

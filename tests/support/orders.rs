@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
-use overdue::internals::store::Connection;
+use overdue::internals::store::{Connection, orders::Effect};
 use tokio_postgres::{Client, Row};
 
 use super::{World, until};
@@ -14,6 +14,16 @@ pub const INVARIANTS: &str = include_str!("../../sql/invariants.sql");
 pub const STOCK: i64 = 1_000_000;
 /// SKUs that orders share, so that batches meet on their rows.
 const SKUS: i64 = 5;
+
+/// The statement that closes orders as a team would write it by hand: it locks and closes at once.
+pub const WRITTEN: &str = include_str!("../written/close.sql");
+/// The one that finds overdue orders.
+pub const WRITTEN_OVERDUE: &str = include_str!("../written/close_overdue.sql");
+
+/// The effect `close` with this statement instead of its description.
+pub fn written(sql: &str) -> Effect {
+    Effect::written("close", sql, Some(WRITTEN_OVERDUE))
+}
 
 /// `prefix-0`, `prefix-1`, …
 pub fn ids(prefix: &str, count: usize) -> Vec<String> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     effect::{
         Description, Facts,
+        changes::TableImages,
         description::{Change, Since},
         statements,
     },
@@ -62,7 +63,7 @@ impl WouldDo {
         let mut would = Self {
             rows: ids.len(),
             examples: examples.collect(),
-            sums: tables().flat_map(|images| images.sums()).collect(),
+            sums: tables().flat_map(TableImages::sums).collect(),
             triggers: triggers.collect(),
             findings: Vec::new(),
         };
@@ -99,7 +100,9 @@ impl WouldDo {
             };
             would.finding(format!("no row is open by `{}`{there}", description.open));
         }
-        if let Some(late) = open.and_then(|open| every_row_is_late(description, open)) {
+        // What the columns of the reference tables mean is known.
+        let to_judge = open.filter(|_| !effect.is_built_in());
+        if let Some(late) = to_judge.and_then(|open| every_row_is_late(description, open)) {
             would.finding(late.replace("NOW", &late_by(open, store.now().await?)));
         }
         would.look(store, effect, description, &facts).await?;
@@ -221,11 +224,11 @@ pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, Store
     text += "-- Where a lock is not free within 50 ms, the worker runs the second statement with SKIP LOCKED behind each FOR … OF.\n\n";
     text += "-- the index that the look for overdue rows needs\n";
     for line in statements::index(description, &facts).unwrap_or_default() {
-        text += &format!("{line}\n");
+        text = text + &line + "\n";
     }
     text += "\n-- what the role of the worker needs; also USAGE on the schemas, and what `unless`, `from` and triggers read\n";
     for (privileges, table) in statements::rights(description, &facts) {
-        text += &format!("GRANT {privileges} ON {table} TO overdue_worker;\n");
+        text = text + "GRANT " + privileges + " ON " + &table + " TO overdue_worker;\n";
     }
     Ok(text.trim_end().to_owned())
 }
@@ -251,8 +254,7 @@ pub(super) async fn backlog(
     } else {
         String::new()
     };
-    let sums =
-        std::iter::once(&changes.own).chain(&changes.released).flat_map(|images| images.sums());
+    let sums = std::iter::once(&changes.own).chain(&changes.released).flat_map(TableImages::sums);
     lines.push(format!("{of}{}", sums.collect::<Vec<_>>().join("; ")));
     let now = store.now().await?.to_second();
     let since = match description.since {

@@ -1,9 +1,12 @@
 //! What the locks are for: without one of them, an order of steps is found that breaks something.
 
+use overdue::internals::effect::Statements;
+
 use super::{
-    ALL, Actor, CANCEL, CLOSE, CONTENDED, COUNTED, Explored, FLOORS, GUARD, PAY, PUBLISHED, Step,
-    TAKEN, cancelling, closing, commit, edit, event, every_order, extension, floors, guarded, list,
-    looking, messages, one_order, paused, pausing, relay, relays, world,
+    ALL, Actor, CANCEL, CLOSE, CLOSE_UNLESS, COUNTED, Explored, FLOORS, GUARD, PAY, PAYMENT,
+    PUBLISHED, Step, TAKEN, cancelling, charging, closing, commit, edit, event, every_order,
+    extension, floors, guarded, list, looking, messages, one_order, paused, pausing, pending,
+    relay, relays, world,
 };
 
 /// It is found out.
@@ -12,44 +15,75 @@ fn breaks(explored: &Explored, what: &str) {
     assert!(violation.contains(what), "{violation}");
 }
 
-fn unlocked(sql: &str) -> String {
-    let unlocked = sql.replacen(" FOR NO KEY UPDATE SKIP LOCKED", "", 1);
-    let unlocked = unlocked.replacen(" AND orders.ctid = asked.place", "", 1);
-    assert_ne!(unlocked, sql);
-    unlocked
+/// Neither locked, nor changed at the place where it was read.
+fn unlocked() -> Statements {
+    let Statements { lock, close, .. } = &*CLOSE;
+    let lock = lock.as_ref().unwrap();
+    let unlocked = lock.replacen(" FOR NO KEY UPDATE OF row SKIP LOCKED", "", 1);
+    assert_ne!(unlocked, *lock);
+    Statements { lock: Some(unlocked), close: anywhere(close), ..CLOSE.clone() }
+}
+
+/// A row that was changed after it was read is not at its place.
+fn anywhere(close: &str) -> String {
+    let anywhere = close.replacen("row.ctid = due.overdue_place", "row.id = due.overdue_key", 1);
+    assert_ne!(anywhere, close);
+    anywhere
 }
 
 #[apply(world_test)]
 async fn without_the_lock_an_order_is_closed_twice_or_early() {
     let world = world("").await;
-    let twice = closing(|| {
-        vec![messages(&unlocked(CLOSE), &ALL, true), messages(&unlocked(CLOSE), &ALL, true)]
-    });
+    let twice =
+        closing(|| vec![messages(&unlocked(), &ALL, true), messages(&unlocked(), &ALL, true)]);
     breaks(&every_order(&world, &twice).await, "no order is closed twice: o-0, 2 times");
-    let early = closing(|| vec![messages(&unlocked(CLOSE), &ALL, true), extension()]);
+    let early = closing(|| vec![messages(&unlocked(), &ALL, true), extension()]);
     breaks(&every_order(&world, &early).await, "no order is closed before its deadline: o-0");
     let paid = closing(|| {
-        vec![messages(&unlocked(CLOSE), &ALL, true), one_order("payment", PAY, "o-1", "COMMIT")]
+        vec![messages(&unlocked(), &ALL, true), one_order("payment", PAY, "o-1", "COMMIT")]
     });
     breaks(&every_order(&world, &paid).await, "order o-1 cannot go from paid to closed");
 }
 
-fn anywhere(sql: &str) -> String {
-    let anywhere = sql.replacen("orders.ctid IS NOT DISTINCT FROM asked.place", "true", 1);
-    assert_ne!(anywhere, sql);
-    anywhere
+/// One statement that locks and closes: it closes by what it read before it had the locks.
+fn at_once(statements: &Statements) -> Statements {
+    let read = "current_setting('overdue.locked', true)::text[])";
+    let locked = "$1::text[]) ORDER BY row.id FOR UPDATE OF row SKIP LOCKED";
+    let close = statements.close.replacen(read, locked, 1);
+    assert_ne!(close, statements.close);
+    Statements { lock: None, close: anywhere(&close), ..Statements::default() }
 }
 
 #[apply(world_test)]
-async fn without_its_place_an_order_gives_back_what_its_items_were() {
+async fn locked_and_closed_by_one_statement_an_order_gives_back_what_its_items_were() {
     let world = world("").await;
-    let free = closing(|| {
-        vec![messages(&anywhere(CONTENDED), &ALL, true), edit("o-1", "unpaid", "reserved")]
-    });
-    breaks(&every_order(&world, &free).await, "stock is reserved by unpaid orders");
+    let closes =
+        closing(|| vec![messages(&at_once(&CLOSE), &ALL, true), edit("o-1", "unpaid", "reserved")]);
+    breaks(&every_order(&world, &closes).await, "stock is reserved by unpaid orders");
     let cancels =
-        cancelling(|| vec![messages(&anywhere(CANCEL), &ALL, true), edit("o-1", "paid", "sold")]);
+        cancelling(|| vec![messages(&at_once(&CANCEL), &ALL, true), edit("o-1", "paid", "sold")]);
     breaks(&every_order(&world, &cancels).await, "and sold by paid ones");
+}
+
+#[apply(world_test)]
+async fn locked_and_closed_by_one_statement_an_order_is_closed_that_is_being_paid() {
+    let case = charging(|| vec![messages(&at_once(&CLOSE_UNLESS), &ALL, true), pending("o-1")]);
+    let explored = every_order(&world(PAYMENT).await, &case).await;
+    breaks(&explored, "no order is closed that has a pending payment: o-1");
+}
+
+/// A foreign key locks the row that it refers to FOR KEY SHARE, which the weaker lock lets by.
+#[apply(world_test)]
+async fn with_a_weaker_lock_an_order_is_closed_that_is_being_paid() {
+    let case = charging(|| {
+        let Statements { lock, .. } = &*CLOSE_UNLESS;
+        let weaker = lock.as_ref().map(|sql| sql.replacen("FOR UPDATE", "FOR NO KEY UPDATE", 1));
+        assert_ne!(&weaker, lock);
+        let weaker = Statements { lock: weaker, ..CLOSE_UNLESS.clone() };
+        vec![messages(&weaker, &ALL, false), pending("o-1")]
+    });
+    let explored = every_order(&world(PAYMENT).await, &case).await;
+    breaks(&explored, "no order is closed that has a pending payment: o-1");
 }
 
 #[apply(world_test)]
@@ -58,7 +92,7 @@ async fn a_payment_without_the_lock_pays_a_closed_order() {
         let pay = PAY.replacen(" FOR NO KEY UPDATE", "", 1);
         let pay = Step::new("payment", pay, vec![Box::new("o-1")]);
         let payment = Actor { name: "payment", script: list([pay.begins(), commit()]) };
-        vec![messages(CLOSE, &ALL, true), payment]
+        vec![messages(&CLOSE, &ALL, true), payment]
     });
     let explored = every_order(&world("").await, &case).await;
     breaks(&explored, "order o-1 cannot go from closed to paid");

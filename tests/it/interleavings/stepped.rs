@@ -102,15 +102,15 @@ impl Step {
 
     /// Two steps: it stops when it has its snapshot, and others may go on before it locks.
     pub(super) fn with_gate(mut self) -> Self {
-        let gate = format!("WHERE id = ANY ($1) AND {GATE}");
-        self.sql = self.sql.replacen("WHERE id = ANY ($1)", &gate, 1);
+        let gate = format!("row.id = ANY ($1::text[]) AND {GATE}");
+        self.sql = self.sql.replacen("row.id = ANY ($1::text[])", &gate, 1);
         assert!(self.sql.contains(GATE), "{}", self.sql);
         Self { has_gate: true, ..self }
     }
 
     /// Its first wait for a lock takes too long, so nobody else goes on while it waits.
     pub(super) fn impatient(self) -> Self {
-        Self { is_impatient: true, ..self.begins() }
+        Self { is_impatient: true, ..self }
     }
 
     /// The program goes on behind such a failure.

@@ -3,11 +3,14 @@
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-use overdue::internals::permissions::grants::{DatabaseRequest, DatabaseRole, EffectSql, Grant};
+use overdue::internals::{
+    effect::Statements,
+    permissions::grants::{DatabaseRequest, DatabaseRole, EffectSql, Grant},
+};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, error::SqlState};
 
 use super::necessary::Tried;
-use crate::support::{Run, World, process::finish, until};
+use crate::support::{Run, World, process::finish, statements::statements, until};
 
 /// The words after `role.` in the names of the roles.
 const ADMINISTRATOR: usize = 0;
@@ -159,7 +162,14 @@ fn work(role: usize) -> Vec<(String, String)> {
         return calls.map(|call| (call.to_owned(), call.to_owned())).to_vec();
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
-    let mut work = Vec::new();
+    let Statements { lock, close, close_contended, overdue } = statements("close");
+    let overdue = overdue.unwrap();
+    let mut work = vec![
+        planned("lock", &lock.unwrap()),
+        planned("close", &close),
+        planned("close_contended", &close_contended.unwrap()),
+        planned("overdue", &overdue),
+    ];
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -168,23 +178,24 @@ fn work(role: usize) -> Vec<(String, String)> {
         }
         let sql = std::fs::read_to_string(&path).unwrap();
         // What stands around the statement of an effect.
-        let sql = sql.replace("{sql}", include_str!("../../../sql/overdue_ids.sql"));
-        let parameters = (1..20).take_while(|n| sql.contains(&format!("${n}"))).count();
-        let nulls = if parameters == 0 {
-            String::new()
-        } else {
-            format!("({})", vec!["NULL"; parameters].join(", "))
-        };
-        let planned = format!("PREPARE work AS {sql};\nEXPLAIN EXECUTE work{nulls}");
-        work.push((name, planned));
+        work.push(planned(&name, &sql.replace("{sql}", &overdue)));
     }
-    assert!(work.len() > 3);
+    assert!(work.len() > 7);
     work
 }
 
+fn planned(name: &str, sql: &str) -> (String, String) {
+    let parameters = (1..20).take_while(|n| sql.contains(&format!("${n}"))).count();
+    let nulls = if parameters == 0 {
+        String::new()
+    } else {
+        format!("({})", vec!["NULL"; parameters].join(", "))
+    };
+    (name.to_owned(), format!("PREPARE work AS {sql};\nEXPLAIN EXECUTE work{nulls}"))
+}
+
 fn is_done_by(role: usize, statement: &str) -> bool {
-    let effect = ["close", "close_contended", "overdue_ids", "blocker"];
-    if effect.contains(&statement) {
+    if statement == "blocker" {
         return true;
     }
     let of_worker =
