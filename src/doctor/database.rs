@@ -468,6 +468,9 @@ fn judge_zoneless(zoneless: &[ZonelessTrigger]) -> Draft {
     let write: Vec<&str> = zoneless.iter().map(|it| it.write.as_str()).collect();
     Draft::warning(
         named,
-        format!("write the zone in which the column is stored as the last argument; for UTC: {}", write.join(" ")),
+        format!(
+            "write the zone in which the column is stored as the last argument; for UTC: {}",
+            write.join(" ")
+        ),
     )
 }

@@ -554,7 +554,8 @@ ORDER BY {deadline}, {key} LIMIT $1
     fn watched(&self) -> String {
         let Description { name, open, unless, .. } = self.description;
         let (from, condition) = self.rows("$1");
-        let kept = unless.as_ref().map_or_else(|| "false".to_owned(), |it| format!("({it}) IS TRUE"));
+        let kept =
+            unless.as_ref().map_or_else(|| "false".to_owned(), |it| format!("({it}) IS TRUE"));
         format!(
             "\
 -- {name}, what has become of rows of {table}; changes nothing.
@@ -578,11 +579,18 @@ FROM {from} WHERE {condition}
         let Change::Set(assignments) = change else { return "NULL::boolean".to_owned() };
         let mut words = open.split(|it: char| !it.is_alphanumeric() && it != '_');
         let mut is_named = |column: &str| words.clone().any(|word| word == column);
-        let states = assignments.iter().filter(|(column, value)| is_named(column) && is_constant(value));
+        let states =
+            assignments.iter().filter(|(column, value)| is_named(column) && is_constant(value));
         let states: Vec<String> = states
-            .map(|(column, value)| format!("row.{} IS NOT DISTINCT FROM ({value})", identifier(column)))
+            .map(|(column, value)| {
+                format!("row.{} IS NOT DISTINCT FROM ({value})", identifier(column))
+            })
             .collect();
-        if states.is_empty() { "NULL::boolean".to_owned() } else { format!("({})", states.join(" AND ")) }
+        if states.is_empty() {
+            "NULL::boolean".to_owned()
+        } else {
+            format!("({})", states.join(" AND "))
+        }
     }
 
     /// Statements that make the index; nothing that writes waits while it is built.

@@ -364,16 +364,28 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = |rows: usize| counted(rows, "row");
         let lasted = shown(millis(between(self.from, self.until)));
-        writeln!(f, "{} came due in {lasted}; the effect would have closed each at its deadline", rows(self.came_due))?;
+        writeln!(
+            f,
+            "{} came due in {lasted}; the effect would have closed each at its deadline",
+            rows(self.came_due)
+        )?;
         let Self { closed, deleted, closed_early, .. } = self;
         if closed.rows > 0 {
-            writeln!(f, "  closed today         {} after the deadline: {closed}", rows(closed.rows))?;
+            writeln!(
+                f,
+                "  closed today         {} after the deadline: {closed}",
+                rows(closed.rows)
+            )?;
         }
         if *deleted > 0 {
             writeln!(f, "                       {} of them deleted", rows(*deleted))?;
         }
         if self.left_after > 0 {
-            writeln!(f, "  left after it        {}, in another state than the effect sets: paid late or otherwise", rows(self.left_after))?;
+            writeln!(
+                f,
+                "  left after it        {}, in another state than the effect sets: paid late or otherwise",
+                rows(self.left_after)
+            )?;
         }
         if self.still_open > 0 {
             let mut more = Vec::new();
@@ -383,7 +395,8 @@ impl fmt::Display for Report {
             if self.kept_open > 0 {
                 more.push(format!("{} kept open by `unless`", self.kept_open));
             }
-            let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+            let more =
+                if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
             writeln!(f, "  still open           {}{more}", rows(self.still_open))?;
             for StillOpen { key, due_at, overdue_ms } in &self.longest_open {
                 let late = shown(*overdue_ms);
@@ -397,13 +410,21 @@ impl fmt::Display for Report {
         if closed_early.rows > 0 {
             let Summary { rows: early, median_ms, p99_ms, longest_ms } = *closed_early;
             let [median, p99, longest] = [median_ms, p99_ms, longest_ms].map(shown);
-            writeln!(f, "  closed before it     {}: median {median} before, p99 {p99}, earliest {longest}", rows(early))?;
+            writeln!(
+                f,
+                "  closed before it     {}: median {median} before, p99 {p99}, earliest {longest}",
+                rows(early)
+            )?;
         }
         if self.left_before > 0 {
             writeln!(f, "  left before it       {}: paid or otherwise", rows(self.left_before))?;
         }
         if self.without_deadline > 0 {
-            writeln!(f, "  without a deadline   {}: it was taken away", rows(self.without_deadline))?;
+            writeln!(
+                f,
+                "  without a deadline   {}: it was taken away",
+                rows(self.without_deadline)
+            )?;
         }
         if self.not_yet_due > 0 {
             writeln!(f, "  not yet due          {}", rows(self.not_yet_due))?;
@@ -412,7 +433,10 @@ impl fmt::Display for Report {
             writeln!(f, "{comparison}")?;
         }
         if self.forgot_rows {
-            writeln!(f, "more rows were open than are remembered: rows that were due later are not in these numbers")?;
+            writeln!(
+                f,
+                "more rows were open than are remembered: rows that were due later are not in these numbers"
+            )?;
         }
         Ok(())
     }

@@ -26,7 +26,8 @@ use crate::{
 /// Of a trial: what it locks is not to be waited for, and not to keep others waiting.
 const LIMITS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'";
 /// Tables whose rows this login may not see all.
-const HIDDEN: &str = "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)";
+const HIDDEN: &str =
+    "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)";
 /// Rows whose values are looked at to say which there are.
 const SAMPLED: i64 = 10_000;
 

@@ -29,7 +29,8 @@ impl Store {
             let page = self.page(effect, &after, PAGE, -to_ms(within)).await?;
             let Some((rows, next)) = page else { break };
             open.extend(rows.iter().filter_map(|row| {
-                let (key, due_at) = (cell::<&str>(row, 0).ok()?, cell::<DatabaseTime>(row, 1).ok()?);
+                let (key, due_at) =
+                    (cell::<&str>(row, 0).ok()?, cell::<DatabaseTime>(row, 1).ok()?);
                 Some((key.to_owned(), due_at.timestamp()?))
             }));
             if next == after || i64::try_from(rows.len()).is_ok_and(|rows| rows < PAGE) {

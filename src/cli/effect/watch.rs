@@ -61,7 +61,9 @@ impl Watch {
         let stop = setup::stop_on_signals()?;
         let sql = store.watched(&effect, description).await?;
         for table in store.hidden_tables(&effect).await? {
-            report(format_args!("row level security hides rows of {table} from this login: they are not watched"));
+            report(format_args!(
+                "row level security hides rows of {table} from this login: they are not watched"
+            ));
         }
         let now = store.now().await?;
         let looked =
@@ -91,7 +93,10 @@ impl Watch {
                 }
                 Err(error) if is_last => return Err(error.into()),
                 Err(error) if !is_failing => {
-                    report(format_args!("a look failed, the next one follows: {}", error_chain(&error)));
+                    report(format_args!(
+                        "a look failed, the next one follows: {}",
+                        error_chain(&error)
+                    ));
                     is_failing = true;
                 }
                 Err(_) => {}
@@ -133,9 +138,13 @@ fn show(ended: &[Ended], since: Duration) -> Result<(), Failure> {
     if u64::try_from(ended.len()).is_ok_and(|lines| lines <= most) {
         return ended.iter().try_for_each(print);
     }
-    let closed = ended.iter().filter(|it| matches!(it.ending, Ending::Closed | Ending::Deleted)).count();
+    let closed =
+        ended.iter().filter(|it| matches!(it.ending, Ending::Closed | Ending::Deleted)).count();
     let others = ended.len() - closed;
-    print(format_args!("{} closed after their deadline, {others} others no longer open", counted(closed, "row")))
+    print(format_args!(
+        "{} closed after their deadline, {others} others no longer open",
+        counted(closed, "row")
+    ))
 }
 
 /// The present is within the calendar.

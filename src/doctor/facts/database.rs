@@ -218,7 +218,10 @@ impl fmt::Display for ZonelessTrigger {
             1.. => format!("{session_zone} here, {off} early if the column has UTC"),
             _ => format!("{session_zone} here, {off} late if the column has UTC"),
         };
-        write!(f, "the trigger {name} on {table} reads {column} ({column_type}) in the time zone of the session that writes the row: {here}")
+        write!(
+            f,
+            "the trigger {name} on {table} reads {column} ({column_type}) in the time zone of the session that writes the row: {here}"
+        )
     }
 }
 

@@ -111,9 +111,7 @@ impl Delivery {
                 let (class, reason) = (ParkReason::Unreadable, unreadable.to_string());
                 Disposition::Park { class, reason }
             }
-            Ok(_) => {
-                decide(outcome.unwrap_or(&Outcome::Unknown), unseen, self.tries, waits, route)
-            },
+            Ok(_) => decide(outcome.unwrap_or(&Outcome::Unknown), unseen, self.tries, waits, route),
         }
     }
 }
