@@ -13,4 +13,4 @@ pub use description::{Description, EffectKeys};
 pub use facts::Facts;
 pub use statements::Statements;
 pub(crate) use statements::Trial;
-pub use watch::{Ended, Ending, Found, Report, Watch};
+pub use watch::{Ended, Ending, Found, Watch};

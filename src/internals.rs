@@ -147,6 +147,10 @@ pub mod effect {
         facts::{Column, Relation},
         reference::reference,
     };
+    pub use crate::effect::{
+        Ended, Ending, Found, Watch,
+        watch::{Report, Summary},
+    };
 }
 pub mod secret {
     pub use crate::secret::Secret;

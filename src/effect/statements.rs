@@ -577,8 +577,8 @@ FROM {from} WHERE {condition}
     fn closed_state(&self) -> String {
         let Description { open, change, .. } = self.description;
         let Change::Set(assignments) = change else { return "NULL::boolean".to_owned() };
-        let mut words = open.split(|it: char| !it.is_alphanumeric() && it != '_');
-        let mut is_named = |column: &str| words.clone().any(|word| word == column);
+        let words = open.split(|it: char| !it.is_alphanumeric() && it != '_');
+        let is_named = |column: &str| words.clone().any(|word| word == column);
         let states =
             assignments.iter().filter(|(column, value)| is_named(column) && is_constant(value));
         let states: Vec<String> = states

@@ -378,7 +378,7 @@ impl fmt::Display for Report {
             )?;
         }
         if *deleted > 0 {
-            writeln!(f, "                       {} of them deleted", rows(*deleted))?;
+            writeln!(f, "                       {deleted} of them deleted")?;
         }
         if self.left_after > 0 {
             writeln!(

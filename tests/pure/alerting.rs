@@ -251,7 +251,8 @@ fn most_notices_of_an_hour_find_no_row() {
         of.iter().map(|(name, gone, all)| ((*name).to_owned(), (*gone, *all))).collect()
     };
     let mut hour = LastHour::new();
-    let mut read = |minutes: u32, of: &[(&str, u64, u64)]| hour.read(began + minutes * minute, totals(of));
+    let mut read =
+        |minutes: u32, of: &[(&str, u64, u64)]| hour.read(began + minutes * minute, totals(of));
     assert_eq!(read(0, &[("unpaid", 0, 0)]), None);
     assert_eq!(read(1, &[("unpaid", 19, 19)]), None, "too few say nothing");
     assert_eq!(read(2, &[("unpaid", 20, 40)]), None, "half");

@@ -281,7 +281,12 @@ fn what_comes_again_and_again() {
         writeln!(table, "# {outcome:?}, {} retries", retry.len()).unwrap();
         for times in [0, 1, 2, 3, 6, 7, u32::MAX] {
             let tries = Tries { attempt: times.min(9), guarded: times, busy: times };
-            writeln!(table, "{times}: {}", shown(decide(outcome, &Unseen::Fault, tries, waits, exactly))).unwrap();
+            writeln!(
+                table,
+                "{times}: {}",
+                shown(decide(outcome, &Unseen::Fault, tries, waits, exactly))
+            )
+            .unwrap();
         }
     }
     insta::assert_snapshot!(table);
@@ -303,7 +308,7 @@ fn a_row_that_is_gone_is_looked_for_once_more() {
             assert!(!decided(&failed).starts_with("ack"), "the row is there");
         }
     }
-    insta::assert_snapshot!(table, @r"
+    insta::assert_snapshot!(table, @r#"
     # Fault
     0: delay 5s, attempt 1, guarded 0, a retry
     1: delay 60s, attempt 2, guarded 0, a retry
@@ -312,11 +317,11 @@ fn a_row_that_is_gone_is_looked_for_once_more() {
     0: delay 5s, attempt 1, guarded 0, a retry
     1: ack, gone
     2: ack, gone
-    # Hidden(\"row level security hides rows of cart\")
+    # Hidden("row level security hides rows of cart")
     0: delay 5s, attempt 1, guarded 0, a retry
     1: delay 60s, attempt 2, guarded 0, a retry
     2: park as Unknown: the database does not know this order: row level security hides rows of cart; given up after 2 retries
-    ");
+    "#);
 }
 
 /// The database's clock was set forward.

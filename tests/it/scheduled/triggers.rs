@@ -140,7 +140,9 @@ async fn a_deadline_without_a_time_zone_is_read_in_the_zone_of_its_trigger() {
     assert_eq!(written("America/New_York").await, ["1 2027-01-15 22:00", "2 2027-03-14 07:30"]);
 
     for (zone, off) in zones {
-        let url = format!("{}?options=-c%20TimeZone%3D{zone}", world.services.database_url(None));
+        let url = world.services.database_url(None);
+        let more = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{more}options=-c%20TimeZone%3D{zone}");
         let database = [("OVERDUE_DATABASE__URL", url.as_str())];
         let said = world.overdue_with(&["doctor"], &database).stdout;
         let finding = format!(
