@@ -12,8 +12,8 @@ use overdue::internals::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     doctor::{
         Alarm, AlertFacts, AmqpConnection, ApiFacts, CHECKS, DoctorReport, EffectPlan, Encryption,
-        Facts, Gap, HeldBy, Holder, Outbox, Permission, RefusedName, Replicas, Scan, Scheduled, ZonelessTrigger,
-        Server, Session, Skew, Sweep, User, diagnose, is_loopback,
+        Facts, Gap, HeldBy, Holder, Outbox, Permission, RefusedName, Replicas, Scan, Scheduled,
+        Server, Session, Skew, Sweep, User, ZonelessTrigger, diagnose, is_loopback,
     },
     obstacle::{Kind, Obstacle},
     permissions::{Right, Role},

@@ -173,7 +173,10 @@ fn rules_that_meet() {
         (compat(&ladder.replace("10m", "1h"), "x"), &[]),
         (ladder.clone(), &["ladder-short"]),
         (acked(&levels), &[]),
-        (acked(&levels.replace("[\"5s\", \"30s\"]\n", "[]\n")), &["gone", "retry-missing"]),
+        (
+            acked(&levels.replace("[\"5s\", \"30s\"]\n", "[]\n")),
+            &["level-unused", "gone", "retry-missing"],
+        ),
         (ladder.replace("after = \"30m\"", "after = \"30 m\""), &["level-reference"]),
     ] {
         assert_eq!(rules(&text), expected, "{text}");
