@@ -4,10 +4,10 @@
 --    zone UTC), session_zone text, east_s bigint (how many seconds this session's zone is ahead of UTC)
 SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigger_name, quote_ident(attname::text) AS column_name,
        format_type(base.oid, NULL::int) AS column_type,
-       CASE WHEN tgconstraint <> 0::oid THEN format('DROP TRIGGER %I ON %s; '::text, tgname, tgrelid::regclass::text) ELSE ''::text END
+       CASE WHEN tgconstraint <> 0::oid THEN 'DROP TRIGGER '::text || quote_ident(tgname::text) || ' ON '::text || tgrelid::regclass::text || '; '::text ELSE ''::text END
            || regexp_replace(regexp_replace(
                replace(pg_get_triggerdef(pg_trigger.oid), 'EXECUTE FUNCTION schedule_row('::text,
-                       format('EXECUTE FUNCTION %I.schedule_row('::text, nspname)),
+                       'EXECUTE FUNCTION '::text || quote_ident(nspname::text) || '.schedule_row('::text),
                '^CREATE TRIGGER'::text, 'CREATE OR REPLACE TRIGGER'::text), '[)]$'::text, ', ''UTC'');'::text) AS write,
        current_setting('TimeZone'::text) AS session_zone,
        extract(timezone FROM now())::bigint AS east_s
