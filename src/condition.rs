@@ -1,7 +1,7 @@
 //! What can be wrong while orders are closed: each condition with its limit and its words. `doctor`, `status` and alerts judge
 //! by these, so that none of them calls wrong what another one calls right.
 
-pub mod gone;
+pub(crate) mod gone;
 pub mod obstacle;
 pub(crate) mod pause;
 

@@ -147,7 +147,7 @@ pub(crate) fn index(description: &Description, facts: &Facts) -> Result<Vec<Stri
 ///
 /// # Errors
 /// The description does not fit the tables.
-pub fn watched(description: &Description, facts: &Facts) -> Result<String, Mistake> {
+pub(crate) fn watched(description: &Description, facts: &Facts) -> Result<String, Mistake> {
     Ok(Writer::new(description, facts)?.watched())
 }
 

@@ -26,7 +26,7 @@ const PARTS: u32 = 10;
 const LINES_PER_SECOND: u64 = 50;
 
 #[derive(Debug, Args)]
-pub(super) struct Watch {
+pub(in crate::cli) struct Watch {
     /// The effect, described in overdue.toml
     name: String,
     /// For how long, e.g. 1d; SIGINT ends it earlier, with the report
