@@ -145,14 +145,21 @@ END
 $$;
 COMMENT ON FUNCTION schedule(text, text) IS 'Like schedule(text, text, interval), with the delay that the topology file gives the timeout.';
 
--- For a trigger on any table: the timeout, the column of the key, the column of the deadline. It runs as whoever changes the
--- row: what makes text of their key may be theirs.
+-- For a trigger on any table: the timeout, the column of the key, the column of the deadline, and the time zone of a deadline without
+-- one; without that argument it is read in the time zone of the session. It runs as whoever changes the row: what makes text of their key
+-- may be theirs.
 CREATE OR REPLACE FUNCTION schedule_row() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     key text;
     deadline timestamptz;
 BEGIN
-    EXECUTE format('SELECT ($1).%I::text, ($1).%I::timestamptz', TG_ARGV[1], TG_ARGV[2]) INTO key, deadline USING NEW;
+    IF TG_NARGS > 3 THEN
+        EXECUTE format('SELECT ($1).%1$I::text, CASE WHEN pg_typeof(($1).%2$I) IN (''timestamp''::regtype, ''date''::regtype)
+                        THEN ($1).%2$I::timestamp AT TIME ZONE $2 ELSE ($1).%2$I::timestamptz END', TG_ARGV[1], TG_ARGV[2])
+            INTO key, deadline USING NEW, TG_ARGV[3];
+    ELSE
+        EXECUTE format('SELECT ($1).%I::text, ($1).%I::timestamptz', TG_ARGV[1], TG_ARGV[2]) INTO key, deadline USING NEW;
+    END IF;
     -- NULL and infinity are no deadlines. A notice that comes before its time waits for the rest.
     IF isfinite(deadline) THEN
         PERFORM schedule_at(key, TG_ARGV[0], least(deadline, now() + interval '10 years'));
@@ -160,7 +167,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION schedule_row() IS 'Trigger: schedules a notice for the row. Arguments: timeout, column of the key, column of the deadline.';
+COMMENT ON FUNCTION schedule_row() IS 'Trigger: schedules a notice for the row. Arguments: timeout, column of the key, column of the deadline, time zone of a deadline without one.';
 
 CREATE OR REPLACE FUNCTION schedule_at(order_id bigint, timeout text, due_at timestamptz) RETURNS timestamptz
     LANGUAGE sql RETURN schedule_at(order_id::text, timeout, due_at);

@@ -1,6 +1,7 @@
 //! What can be wrong while orders are closed: each condition with its limit and its words. `doctor`, `status` and alerts judge
 //! by these, so that none of them calls wrong what another one calls right.
 
+pub(crate) mod gone;
 pub mod obstacle;
 pub(crate) mod pause;
 
@@ -8,6 +9,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use gone::GoneNotices;
 
 use crate::text::{about, counted, duration, millis};
 
@@ -42,6 +45,8 @@ pub enum Condition {
     Late,
     /// Messages are in the parking lot.
     Parked,
+    /// The rows of most notices were deleted.
+    Gone,
     /// Events wait in the outbox for long, or are refused.
     Outbox,
     /// The same for notices of `schedule()`.
@@ -56,10 +61,11 @@ pub enum Condition {
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NotReady,
         Self::Late,
         Self::Parked,
+        Self::Gone,
         Self::Outbox,
         Self::Scheduled,
         Self::Sweep,
@@ -73,6 +79,7 @@ impl Condition {
             Self::NotReady => "not-ready",
             Self::Late => "late",
             Self::Parked => "parked",
+            Self::Gone => "gone",
             Self::Outbox => "outbox",
             Self::Scheduled => "scheduled",
             Self::Sweep => "sweep",
@@ -87,6 +94,7 @@ impl Condition {
             Self::NotReady => "OverdueWorkerNotReady",
             Self::Late => "OverdueClosedLate",
             Self::Parked => "OverdueParked",
+            Self::Gone => "OverdueGone",
             Self::Outbox => "OverdueOutboxOld",
             Self::Scheduled => "OverdueScheduledOld",
             Self::Sweep => "OverdueSweepFinds",
@@ -109,6 +117,7 @@ impl Condition {
                 duration_of(ON_TIME_WITHIN)
             ),
             Self::Parked => "messages are in the parking lot".to_owned(),
+            Self::Gone => gone::limit(),
             Self::Outbox => format!(
                 "an event has waited in the outbox for more than {unpublished}, or the broker \
                  refuses or does not confirm some"
@@ -234,6 +243,8 @@ pub struct Facts {
     pub why: Why,
     /// Messages in the parking lot; `None` if the management API does not say.
     pub parked: Option<u64>,
+    /// Of a timeout whose notices mostly find no row.
+    pub gone: Option<GoneNotices>,
     /// `None` if the database does not say.
     pub outbox: Option<Unpublished>,
     /// `None` if `schedule()` is not in use, or the database does not say.
@@ -303,6 +314,7 @@ impl Facts {
                 let text = parked(number).map(|parked| parked + &last.unwrap_or_default());
                 judged(text.map(|text| Wrong { text, number, ..Wrong::default() }))
             }),
+            Condition::Gone => known(self.gone.as_ref().map(ToString::to_string)),
             Condition::Outbox => asked(self.outbox.map(|it| {
                 let wrong = it.of_outbox(UNPUBLISHED_AFTER)?;
                 Some(because(wrong, self.why.outbox.as_ref()))

@@ -12,7 +12,10 @@ pub mod alerting {
         channel::pause,
         message::{Message, Sender},
     };
-    pub use crate::condition::{Condition, Facts, Unpublished, Why};
+    pub use crate::condition::{
+        Condition, Facts, Unpublished, Why,
+        gone::{GoneNotices, LastHour, Totals},
+    };
     pub use crate::config::template::{PLACEHOLDERS, Template};
 }
 pub mod broker {
@@ -144,6 +147,10 @@ pub mod effect {
         facts::{Column, Relation},
         proposal,
         reference::reference,
+    };
+    pub use crate::effect::{
+        Ended, Ending, Found, Watch,
+        watch::{Report, Summary},
     };
 }
 pub mod secret {

@@ -6,6 +6,7 @@ mod connect;
 mod contract;
 mod dry_run;
 mod effect_trial;
+mod effect_watch;
 pub(crate) mod effects;
 pub(crate) mod failure;
 mod health;

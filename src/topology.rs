@@ -16,7 +16,7 @@ pub mod taken_over_exchange;
 use std::{collections::BTreeMap, time::Duration};
 
 use check::Surroundings;
-use file::{LevelText, QueueType, StrategyName, TopologyFile};
+use file::{Gone, LevelText, QueueType, StrategyName, TopologyFile};
 use level::{Lead, Level, LevelError};
 use strategy::Strategy;
 use taken_over_exchange::XDelay;
@@ -62,6 +62,8 @@ pub struct Timeout {
     pub effect: String,
     /// Queues that share its messages; `None` is one queue, and no exchange before it.
     pub shards: Option<u16>,
+    /// What becomes of a notice whose row is not in the database.
+    pub gone: Gone,
 }
 
 impl Timeout {
@@ -112,6 +114,7 @@ impl Topology {
                 after_by_category: by_category.collect::<Result<_, String>>()?,
                 effect: timeout.effect().to_owned(),
                 shards: timeout.shards.as_ref().map(|shards| *shards.get_ref()),
+                gone: timeout.gone(),
             })
         });
         Ok(Self {

@@ -92,7 +92,12 @@ impl Database {
             )
         };
         let gone = gone.chain(dropped.iter().map(drops)).chain(failing.iter().map(leaves));
-        let gone: String = gone.collect();
+        let zoneless = store.zoneless_triggers().await?;
+        let keeps = zoneless.iter().map(|it| {
+            let write = &it.write;
+            format!("\nleaves a trigger without a time zone: {it}. Write the zone as the last argument; for UTC: {write}")
+        });
+        let gone: String = gone.chain(keeps).collect();
         print(format!("creates what is missing of these\n{created}{triggers}{gone}"))?;
         confirm.ask(&format!("do this at {}?", store.address()))?;
         store.init(search_path, reference_tables).await?;

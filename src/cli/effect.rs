@@ -2,6 +2,7 @@
 
 mod described;
 mod trial;
+mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +26,7 @@ use crate::{
 };
 use described::WouldDo;
 use trial::Trial;
+use watch::Watch;
 
 /// Look at the SQL of effects
 #[derive(Debug, Subcommand)]
@@ -33,6 +35,8 @@ pub(super) enum EffectCommand {
     Check(Check),
     /// Print the statements of an effect, its index, and the rights of the worker's role
     Show(Named),
+    /// Watch what closes rows today, beside it: closes nothing, and reports when each row was closed and when the effect would have done it
+    Watch(Watch),
     /// Let an effect close rows that were overdue before it ran with this description
     Accept(Accept),
 }
@@ -74,6 +78,7 @@ impl EffectCommand {
                 let effect = setup::named_effect(settings, &name)?;
                 print(described::show(&setup::store(settings)?, &effect).await?)
             }
+            Self::Watch(watch) => watch.run(settings).await,
             Self::Accept(accept) => accept.run(settings).await,
         }
     }

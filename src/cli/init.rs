@@ -21,12 +21,12 @@ use crate::{
     effect::{
         EffectKeys,
         description::{ReleaseKeys, TableName},
+        look::index,
         proposal::{
             Answers, Proposal,
             found::{Found, Table},
             has_deadlines, interval, parse_release, propose, singular,
         },
-        statements::index,
     },
     store::{Store, effects::Effect, proposal_facts::Unknown},
     text::{counted, did_you_mean, quote},

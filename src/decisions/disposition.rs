@@ -28,6 +28,8 @@ pub const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to noth
 pub enum Disposition {
     /// Done with it.
     Ack,
+    /// Done with it: its row was deleted.
+    AckGone,
     /// Keep it unacked, and look its order up again.
     Hold {
         /// After so long.
@@ -91,6 +93,18 @@ pub struct Tries {
     pub busy: u32,
 }
 
+/// What it means that the database has no row for an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Unseen {
+    /// A fault.
+    #[default]
+    Fault,
+    /// The row was deleted, or its transaction has not committed yet.
+    Gone,
+    /// The row may be there and hidden from this login: why.
+    Hidden(String),
+}
+
 /// How long messages wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits<'a> {
@@ -116,10 +130,11 @@ impl Waits<'_> {
 
 /// Decides about a delivery. `route` says where a message waits on the broker for so long, or for as much of it as it can.
 ///
-/// An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
+/// `unseen` says what it means that there is no row. An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
 /// attempt: waiting does not fail.
 pub fn decide(
     outcome: &Outcome,
+    unseen: &Unseen,
     tries: Tries,
     Waits { retry, hold, lead }: Waits<'_>,
     route: impl FnOnce(Duration) -> Option<Route>,
@@ -129,7 +144,14 @@ pub fn decide(
         Outcome::Closed { .. } | Outcome::AlreadyFinal => return Disposition::Ack,
         Outcome::Unknown => {
             let reason = "the database does not know this order";
-            return try_again((ParkReason::Unknown, reason), tries, retry, route);
+            return match unseen {
+                Unseen::Gone if tries.attempt > 0 => Disposition::AckGone,
+                Unseen::Hidden(why) => {
+                    let reason = format!("{reason}: {why}");
+                    try_again((ParkReason::Unknown, &reason), tries, retry, route)
+                }
+                _ => try_again((ParkReason::Unknown, reason), tries, retry, route),
+            };
         }
         Outcome::Failed { reason, .. } => {
             return try_again((ParkReason::Failed, reason), tries, retry, route);

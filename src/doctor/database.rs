@@ -8,7 +8,7 @@ use super::{
     effect_plan::EffectPlan,
     facts::{
         Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Schema, Server, Session, Sweep,
-        Table, User, known,
+        Table, User, ZonelessTrigger, known,
     },
 };
 use crate::{
@@ -427,7 +427,7 @@ pub(crate) fn notices(facts: &Facts) -> Draft {
 
 /// Without the tables nobody schedules anything.
 fn judge_scheduled(scheduled: &Scheduled) -> Draft {
-    let Scheduled { lacks, notices, oldest_ms, refused, reason, timeout } = scheduled;
+    let Scheduled { lacks, notices, oldest_ms, refused, reason, timeout, zoneless } = scheduled;
     match lacks {
         Some(lacks) if lacks.starts_with("there is no table") => {
             return Draft::ok(format!("not in use: {lacks}"));
@@ -447,16 +447,30 @@ fn judge_scheduled(scheduled: &Scheduled) -> Draft {
             "look at scheduled_notices_refused, correct what writes them, and delete the rows",
         );
     }
-    let (counted, seconds) = (counted(*notices, "notice"), oldest_ms / 1_000);
+    let (waiting, seconds) = (counted(*notices, "notice"), oldest_ms / 1_000);
     match *notices {
-        0 => Draft::ok("nothing waits"),
         _ if condition::is_old(Duration::from_millis(*oldest_ms)) => Draft::warning(
             format!(
-                "{counted} waiting to be published, the oldest for {seconds} s and timeout `{}`",
+                "{waiting} waiting to be published, the oldest for {seconds} s and timeout `{}`",
                 timeout.as_deref().unwrap_or("NULL")
             ),
             "start a worker whose topology file has that timeout, or look in its log for `scheduled notices`",
         ),
-        _ => Draft::ok(format!("{counted} waiting, the oldest for {seconds} s")),
+        _ if !zoneless.is_empty() => judge_zoneless(zoneless),
+        0 => Draft::ok("nothing waits"),
+        _ => Draft::ok(format!("{waiting} waiting, the oldest for {seconds} s")),
     }
+}
+
+/// The same value is another instant in each session.
+fn judge_zoneless(zoneless: &[ZonelessTrigger]) -> Draft {
+    let named = zoneless.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let write: Vec<&str> = zoneless.iter().map(|it| it.write.as_str()).collect();
+    Draft::warning(
+        named,
+        format!(
+            "write the zone in which the column is stored as the last argument; for UTC: {}",
+            write.join(" ")
+        ),
+    )
 }

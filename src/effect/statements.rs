@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
+    deadline::deadline,
     description::{Change, Description, Mistake, Release, Since},
     facts::{Facts, Relation},
     release::{Part, assigned},
@@ -34,14 +35,14 @@ pub(super) enum Waiting {
 
 /// A description together with what the catalog says of its tables.
 pub(super) struct Writer<'a> {
-    description: &'a Description,
-    facts: &'a Facts,
+    pub(super) description: &'a Description,
+    pub(super) facts: &'a Facts,
     /// The deadline as `timestamptz`, whatever the time zone of the session is.
-    deadline: String,
+    pub(super) deadline: String,
     /// Whether rows are closed before their deadline.
-    is_trial: bool,
+    pub(super) is_trial: bool,
     /// Releases in the order of their tables' names, which is the order of their locks.
-    releases: Vec<(&'a Release, &'a Relation)>,
+    pub(super) releases: Vec<(&'a Release, &'a Relation)>,
 }
 
 impl Statements {
@@ -60,89 +61,6 @@ impl Statements {
     }
 }
 
-/// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trial {
-    /// Locks the rows; `$1 text[]` keys.
-    pub lock: String,
-    /// Closes them whatever their deadline is; parameters as [`Statements::close`].
-    pub close: String,
-    /// `$1 text[]` keys → `key text`, `image jsonb`.
-    pub rows: String,
-    /// Of each release.
-    pub targets: Vec<TrialTarget>,
-}
-
-/// Statements that show the rows of a release before and after.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TrialTarget {
-    /// The name of the table.
-    pub table: String,
-    /// The columns that amounts are added to.
-    pub columns: Vec<String>,
-    /// `$1 text[]` keys of rows of the effect → `key jsonb`, `image jsonb`.
-    pub before: String,
-    /// `$1 jsonb` an array of these keys → the same.
-    pub after: String,
-}
-
-impl Trial {
-    /// Writes the statements of a description.
-    ///
-    /// # Errors
-    /// The description does not fit the tables.
-    pub(crate) fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
-        let mut writer = Writer::new(description, facts)?;
-        writer.is_trial = true;
-        let (from, condition) = writer.rows("$1");
-        let key = writer.key_text();
-        let targets = writer.releases.iter().map(|(release, relation)| {
-            let short = &release.table.short;
-            let columns = relation.row_key().unwrap_or_default();
-            let each = columns.iter().map(|it| format!("{short}.{}", identifier(it)));
-            let each = each.collect::<Vec<_>>().join(", ");
-            let between = release.from.as_ref().map_or_else(String::new, |it| format!("{it}, "));
-            let equal = columns.iter().enumerate().map(|(index, it)| {
-                let kind = relation.kind_of(it).unwrap_or("text");
-                format!("{short}.{} = ANY (ARRAY[(wanted.key ->> {index})::{kind}])", identifier(it))
-            });
-            let table = &relation.name;
-            TrialTarget {
-                table: table.clone(),
-                columns: match &release.change {
-                    Change::Add(amounts) => amounts.iter().map(|(column, _)| column.clone()).collect(),
-                    Change::Set(_) | Change::Delete => Vec::new(),
-                },
-                before: format!(
-                    "SELECT DISTINCT found.* FROM (SELECT row.* FROM {from} WHERE {condition}) AS row CROSS JOIN LATERAL (\
-                     SELECT jsonb_build_array({each}) AS key, to_jsonb({short}) AS image FROM {between}{table} WHERE {} OFFSET 0) AS found",
-                    release.condition
-                ),
-                after: format!(
-                    "SELECT wanted.key, to_jsonb({short}) AS image FROM jsonb_array_elements($1::jsonb) AS wanted (key), {table} WHERE {}",
-                    equal.collect::<Vec<_>>().join(" AND ")
-                ),
-            }
-        });
-        Ok(Self {
-            targets: targets.collect(),
-            lock: writer.lock(),
-            close: writer.close(Waiting::Waits),
-            rows: format!(
-                "SELECT {key} AS key, to_jsonb(row) AS image FROM {from} WHERE {condition}"
-            ),
-        })
-    }
-}
-
-/// The index that the sweep of a description needs: a statement for each line.
-///
-/// # Errors
-/// The description does not fit the tables.
-pub(crate) fn index(description: &Description, facts: &Facts) -> Result<Vec<String>, Mistake> {
-    Ok(Writer::new(description, facts)?.index())
-}
-
 /// What a role is granted to run the effect: privileges, and the table.
 pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
@@ -156,12 +74,12 @@ pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static 
     [own].into_iter().chain(released).collect()
 }
 
-fn mistake(key: &'static str, what: impl Into<String>) -> Mistake {
+pub(super) fn mistake(key: &'static str, what: impl Into<String>) -> Mistake {
     Mistake { key, what: what.into() }
 }
 
 impl<'a> Writer<'a> {
-    fn new(description: &'a Description, facts: &'a Facts) -> Result<Self, Mistake> {
+    pub(super) fn new(description: &'a Description, facts: &'a Facts) -> Result<Self, Mistake> {
         let Facts { table, releases, .. } = facts;
         usable("table", table)?;
         for column in &description.key {
@@ -210,22 +128,22 @@ impl<'a> Writer<'a> {
         parts.map(|(number, &(release, relation))| Part { number, release, relation }).collect()
     }
 
-    fn table(&self) -> &str {
+    pub(super) fn table(&self) -> &str {
         &self.facts.table.name
     }
 
     /// The columns of the key, qualified.
-    fn key(&self, alias: &str) -> Vec<String> {
+    pub(super) fn key(&self, alias: &str) -> Vec<String> {
         self.description.key.iter().map(|it| format!("{alias}.{}", identifier(it))).collect()
     }
 
-    fn key_kinds(&self) -> Vec<&str> {
+    pub(super) fn key_kinds(&self) -> Vec<&str> {
         let kind = |column: &String| self.facts.table.kind_of(column).unwrap_or("text");
         self.description.key.iter().map(kind).collect()
     }
 
     /// The key of `row` as a message has it.
-    fn key_text(&self) -> String {
+    pub(super) fn key_text(&self) -> String {
         match &self.key("row")[..] {
             [column] => format!("{column}::text"),
             columns => {
@@ -240,7 +158,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `FROM` and `WHERE` for the rows whose keys are in an array of texts.
-    fn rows(&self, keys: &str) -> (String, String) {
+    pub(super) fn rows(&self, keys: &str) -> (String, String) {
         match (&self.key("row")[..], &self.key_kinds()[..]) {
             ([column], [kind]) => {
                 let cast = if *kind == "text" { String::new() } else { format!("::{kind}[]") };
@@ -269,7 +187,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn first_deadline(&self) -> Option<String> {
+    pub(super) fn first_deadline(&self) -> Option<String> {
         match self.description.since {
             Since::At(at) if !self.is_trial => {
                 Some(format!("timestamptz {}", literal(&at.to_string())))
@@ -287,7 +205,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn lock(&self) -> String {
+    pub(super) fn lock(&self) -> String {
         let Self { description: Description { name, .. }, .. } = self;
         let (from, condition) = self.rows("$1");
         format!(
@@ -312,7 +230,7 @@ FROM (
     }
 
     #[expect(clippy::too_many_lines, reason = "the statement from its beginning to its end")]
-    fn close(&self, waiting: Waiting) -> String {
+    pub(super) fn close(&self, waiting: Waiting) -> String {
         let Description { name, open, unless, change, event, .. } = self.description;
         let (own, outcome) = (&self.facts.own_schema, self.description.outcome());
         let (locked_from, locked_where) = self.rows("current_setting('overdue.locked', true)");
@@ -484,103 +402,7 @@ WHERE (SELECT count(*) FROM locked) < pg_catalog.cardinality($1::text[])
             "`= ANY (ARRAY[x])` is `= x`; it leaves PostgreSQL one way to find the rows: by the index, one by one.",
         )
     }
-
-    fn overdue(&self) -> String {
-        let Description { name, open, not_before, .. } = self.description;
-        let deadline = &self.deadline;
-        let key = self.key("row").join(", ");
-        let since = self.first_deadline();
-        let since =
-            since.map_or_else(String::new, |since| format!("\n  AND {deadline} >= {since}"));
-        let grace = "now() - $2::bigint::float8 * interval '1 millisecond'";
-        let found = not_before
-            .as_ref()
-            .map_or_else(String::new, |column| format!("\n  AND ({column}) <= {grace}"));
-        let index: String =
-            self.index().iter().fold(String::new(), |text, line| text + "-- " + line + "\n");
-        format!(
-            "\
--- {name}, look for overdue rows: rows of {table} that are open after their deadline, the oldest first,
--- page by page.
--- $1 bigint rows at the most, $2 bigint grace in milliseconds, $3 timestamptz and $4 text the row
--- before the page: '-infinity' and '' at first
--- -> order_id text, due_at timestamptz
-{index}SELECT {key_text} AS order_id, {deadline} AS due_at FROM {table} AS row
-WHERE ({open}){since}{found}
-  AND {deadline} <= {grace}
-  AND {after}
-ORDER BY {deadline}, {key} LIMIT $1
-",
-            table = self.table(),
-            key_text = self.key_text(),
-            after = self.after(),
-        )
-    }
-
-    /// The condition that a row comes after the one before the page.
-    fn after(&self) -> String {
-        let (deadline, columns, kinds) = (&self.deadline, self.key("row"), self.key_kinds());
-        let value = |index: usize, kind: &str| match columns.len() {
-            1 => ("$4".to_owned(), kind.to_owned()),
-            _ => (part("$4", index + 1), kind.to_owned()),
-        };
-        let values: Vec<(String, String)> =
-            kinds.iter().enumerate().map(|(index, kind)| value(index, kind)).collect();
-        // The least value stands for the beginning, which has no key.
-        let all = kinds.iter().zip(&values).map(|(kind, (text, _))| match least(kind)? {
-            "" => Some(format!("{text}::{kind}")),
-            least => Some(format!("coalesce(nullif({text}, '')::{kind}, '{least}')")),
-        });
-        let columns = columns.join(", ");
-        if let Some(all) = all.collect::<Option<Vec<_>>>() {
-            return format!("({deadline}, {columns}) > ($3, {})", all.join(", "));
-        }
-        let values: Vec<String> =
-            values.iter().map(|(text, kind)| format!("nullif({text}, '')::{kind}")).collect();
-        format!(
-            "{deadline} >= $3 AND ({deadline} > $3 OR $4 = '' OR ({columns}) > ({}))",
-            values.join(", ")
-        )
-    }
-
-    /// Statements that make the index; nothing that writes waits while it is built.
-    fn index(&self) -> Vec<String> {
-        let Description { name, open, key, not_before, table, .. } = self.description;
-        let first = not_before.as_deref().unwrap_or(&self.deadline);
-        // An index has no name for the row.
-        let first = &first.replace("row.", "");
-        let is_wrapped = not_before.is_none() || is_name(first);
-        let first = if is_wrapped { first.to_owned() } else { format!("({first})") };
-        let columns = key.iter().map(|column| identifier(column));
-        let columns: Vec<String> = [first].into_iter().chain(columns).collect();
-        let on = format!("({}) WHERE {open}", columns.join(", "));
-        let mut index = format!("{}_{name}_due", table.short.trim_matches('"'));
-        index.truncate(index.floor_char_boundary(LONGEST_INDEX));
-        let relation = &self.facts.table;
-        if relation.kind != "p" {
-            return vec![format!(
-                "CREATE INDEX CONCURRENTLY IF NOT EXISTS {} ON {} {on};",
-                identifier(&index),
-                relation.name
-            )];
-        }
-        let parent = identifier(&index);
-        let schema = relation.name.split('.').next().unwrap_or_default();
-        let mut lines =
-            vec![format!("CREATE INDEX IF NOT EXISTS {parent} ON ONLY {} {on};", relation.name)];
-        for (number, partition) in (1..).zip(&relation.partitions) {
-            let part = identifier(&format!("{index}_{number}"));
-            lines.push(format!(
-                "CREATE INDEX CONCURRENTLY IF NOT EXISTS {part} ON {partition} {on};"
-            ));
-            lines.push(format!("ALTER INDEX {schema}.{parent} ATTACH PARTITION {schema}.{part};"));
-        }
-        lines
-    }
 }
-
-/// Bytes of the name of an index, which leave room for the number of a partition.
-const LONGEST_INDEX: usize = 58;
 
 fn usable(key: &'static str, relation: &Relation) -> Result<(), Mistake> {
     match relation.kind.as_str() {
@@ -595,82 +417,11 @@ fn usable(key: &'static str, relation: &Relation) -> Result<(), Mistake> {
     }
 }
 
-/// The deadline as `timestamptz` that depends on no setting of a session.
-fn deadline(
-    description: &Description,
-    Facts { deadline_type: kind, adds_interval, .. }: &Facts,
-) -> Result<String, Mistake> {
-    let (kind, adds_interval) = (kind.as_str(), *adds_interval);
-    let Description { deadline, zone, .. } = description;
-    let advice = match kind {
-        "timestamp with time zone" | "timestamptz" => {
-            return Ok(match description.sum() {
-                // An interval is added in the time zone of the session otherwise, and no index could have it.
-                Some((column, interval)) if adds_interval => {
-                    format!("(({column} AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
-                }
-                _ if is_name(deadline) => deadline.clone(),
-                _ => format!("({deadline})"),
-            });
-        }
-        "timestamp without time zone" | "timestamp" => match zone {
-            Some(zone) => {
-                let bare = is_name(deadline);
-                let text = if bare { deadline.clone() } else { format!("({deadline})") };
-                return Ok(format!("({text} AT TIME ZONE {})", literal(zone)));
-            }
-            None => {
-                return Err(mistake(
-                    "zone",
-                    format!(
-                        "the deadline `{deadline}` is a timestamp without time zone, and the same value is another instant in each zone: \
-                         write the zone in which it is stored, such as zone = \"UTC\""
-                    ),
-                ));
-            }
-        },
-        "date" => format!(
-            "a day has a beginning and an end: for its end write deadline = \"({deadline} + 1)::timestamp\", and its zone"
-        ),
-        "bigint" | "integer" | "int8" | "int4" | "numeric" | "double precision" | "float8" => {
-            format!("for seconds since 1970 write deadline = \"to_timestamp({deadline})\"")
-        }
-        _ => format!(
-            "write an expression of that type, such as ({deadline})::timestamptz if the text has a zone"
-        ),
-    };
-    Err(mistake(
-        "deadline",
-        format!("`{deadline}` is of the type {kind}, not timestamp with time zone: {advice}"),
-    ))
-}
-
-/// Whether it is the name of a column, alone.
-pub(super) fn is_name(text: &str) -> bool {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let plain =
-        text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word);
-    let quoted = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-    plain || quoted.is_some_and(|it| !it.is_empty() && !it.contains('"'))
-}
-
 /// A part of a key of several columns, decoded.
-fn part(key: &str, number: usize) -> String {
+pub(super) fn part(key: &str, number: usize) -> String {
     format!(
         "replace(replace(replace(split_part({key}, '/', {number}), '%20', ' '), '%2F', '/'), '%25', '%')"
     )
-}
-
-/// The least value of a type; `''` of text.
-fn least(kind: &str) -> Option<&'static str> {
-    Some(match kind {
-        "bigint" => "-9223372036854775808",
-        "integer" => "-2147483648",
-        "smallint" => "-32768",
-        "uuid" => "00000000-0000-0000-0000-000000000000",
-        "text" | "character varying" => "",
-        _ => return None,
-    })
 }
 
 fn outcome_literal(outcome: &str) -> String {

@@ -25,6 +25,9 @@ use crate::{
 
 /// Of a trial: what it locks is not to be waited for, and not to keep others waiting.
 const LIMITS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'";
+/// Tables whose rows this login may not see all.
+const HIDDEN: &str =
+    "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)";
 /// Rows whose values are looked at to say which there are.
 const SAMPLED: i64 = 10_000;
 
@@ -122,12 +125,7 @@ impl Store {
                 table: row.get(0),
                 rows: [row.get(1), row.get(2), row.get(3)],
             });
-            let hidden = transaction
-                .query(
-                    "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)",
-                    &[&tables],
-                )
-                .await?;
+            let hidden = transaction.query(HIDDEN, &[&tables]).await?;
             let hidden = hidden.iter().map(|row| row.get(0)).collect();
             Ok(Changes { own, released, others: others.collect(), hidden })
         };
@@ -135,6 +133,17 @@ impl Store {
             Ok(changes) => Ok(changes),
             Err(error) => named(error),
         }
+    }
+
+    /// Tables of a described effect whose rows this login may not see all; none of an effect from files, whose tables are not known.
+    pub(crate) async fn hidden_tables(&self, effect: &Effect) -> Result<Vec<String>, StoreError> {
+        let Some(Description { table, releases, .. }) = effect.description() else {
+            return Ok(Vec::new());
+        };
+        let tables = std::iter::once(table).chain(releases.iter().map(|it| &it.table));
+        let tables: Vec<&str> = tables.map(|it| it.sql.as_str()).collect();
+        let rows = self.rows("hidden_tables", HIDDEN, &[&tables]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     /// Whether a look for overdue rows reads a table from end to end.

@@ -52,7 +52,7 @@ impl Store {
             tables,
             schemas: asked(self.schemas().await),
             outbox: asked(self.outbox(i64::MAX, &PassedOver::default()).await),
-            scheduled: asked(self.scheduled(i64::MAX, notices).await),
+            scheduled: asked(self.scheduled_with_triggers(notices).await),
             effects: checked,
             sweeps,
             obstacles,

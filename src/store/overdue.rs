@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
-    async fn page(
+    pub(super) async fn page(
         &self,
         effect: &Effect,
         after: &OverdueKey,

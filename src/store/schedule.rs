@@ -9,7 +9,7 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 use super::{
     LOCK_TIMEOUT_MS, Store, StoreError, clock::to_ms, outbox::trace, outgoing::OutgoingSession,
 };
-use crate::{order::OrderId, wire::Trace};
+use crate::{doctor::facts::ZonelessTrigger, order::OrderId, wire::Trace};
 
 /// What `schedule()` takes.
 pub(super) const KNOWN: &str = include_str!("../../sql/schedule_known.sql");
@@ -19,6 +19,7 @@ const REFUSE: &str = include_str!("../../sql/schedule_refuse.sql");
 const REGISTER: &str = include_str!("../../sql/schedule_register.sql");
 const UNCOVERED: &str = include_str!("../../sql/schedule_uncovered.sql");
 const CALLERS: &str = include_str!("../../sql/schedule_callers.sql");
+const ZONES: &str = include_str!("../../sql/schedule_zones.sql");
 const TIMEOUTS: &str = include_str!("../../sql/schedule_timeouts.sql");
 
 /// What is done with notices.
@@ -143,6 +144,21 @@ impl Store {
             table: row.get("table_name"),
             timeout: row.get("timeout"),
             is_ours: row.get("is_ours"),
+        };
+        Ok(rows.iter().map(trigger).collect())
+    }
+
+    /// Triggers whose deadlines depend on the time zone of the session that writes the row.
+    pub(crate) async fn zoneless_triggers(&self) -> Result<Vec<ZonelessTrigger>, StoreError> {
+        let rows = self.rows("schedule_zones", ZONES, &[]).await?;
+        let trigger = |row: &Row| ZonelessTrigger {
+            name: row.get("trigger_name"),
+            table: row.get("table_name"),
+            column: row.get("column_name"),
+            column_type: row.get("column_type"),
+            write: row.get("write"),
+            session_zone: row.get("session_zone"),
+            east_s: row.get("east_s"),
         };
         Ok(rows.iter().map(trigger).collect())
     }

@@ -101,7 +101,17 @@ impl Store {
             refused: count(&row, "refused"),
             reason: row.get("reason"),
             timeout: row.get("timeout"),
+            zoneless: Vec::new(),
         })
+    }
+
+    /// The same of all notices, with triggers whose deadlines depend on the time zone of a session.
+    pub(super) async fn scheduled_with_triggers(
+        &self,
+        purpose: ScheduleUse,
+    ) -> Result<Scheduled, StoreError> {
+        let scheduled = self.scheduled(i64::MAX, purpose).await?;
+        Ok(Scheduled { zoneless: self.zoneless_triggers().await?, ..scheduled })
     }
 
     /// What is overdue at `now`; `None` without `overdue_sql`.

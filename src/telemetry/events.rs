@@ -255,6 +255,12 @@ pub(crate) fn parked(timeout: &str, class: ParkReason, of: &Label, reason: &str)
     debug!(order = of.order, trace_id = of.trace_id, reason, "parked");
 }
 
+/// A row was deleted before its message came.
+pub(crate) fn gone(timeout: &str, of: &Label) {
+    METRICS.gone.add([timeout], 1);
+    debug!(order = of.order, trace_id = of.trace_id, "its row is gone");
+}
+
 pub(crate) fn batch_parked(timeout: &str, messages: usize, first: &Label, first_reason: &str) {
     let (first_order, trace_id) = (&first.order, &first.trace_id);
     warn!(timeout, messages, first_order, trace_id, first_reason, "parked");

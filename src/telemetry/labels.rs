@@ -85,6 +85,7 @@ pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
             &METRICS.held,
             &METRICS.put_back,
             &METRICS.retried,
+            &METRICS.gone,
             &METRICS.copy_failures,
             &METRICS.scheduled,
         ];

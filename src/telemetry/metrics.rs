@@ -65,6 +65,8 @@ metrics! {
         "Messages put into a level for a retry.";
     parked: Counter<2> = "overdue_parked_total", &["timeout", "reason"],
         "Messages put into the parking lot.";
+    gone: Counter<1> = "overdue_gone_total", &["timeout"],
+        "Messages acked because their row was deleted: gone = \"ack\" of their timeout.";
     copy_failures: Counter<1> = "overdue_copy_failures_total", &["timeout"],
         "Times that copies for a level or the parking lot were not confirmed; each is tried again.";
     sessions: Counter<0> = "overdue_sessions_total", &[],
@@ -232,7 +234,7 @@ impl<V: Kind, const N: usize> Labelled<V, N> {
     }
 
     /// Every counter or gauge, with the values of its labels in the order of their names' declaration.
-    fn read(&self) -> Vec<(Vec<String>, f64)> {
+    pub(super) fn read(&self) -> Vec<(Vec<String>, f64)> {
         let label = |series: &Series, name: &&str| {
             let pair = series.get_label().iter().find(|pair| pair.name() == *name);
             pair.map(|pair| pair.value().to_owned()).unwrap_or_default()

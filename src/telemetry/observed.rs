@@ -10,7 +10,10 @@ use parking_lot::Mutex;
 
 use super::metrics::{Gauge, METRICS, number};
 use crate::{
-    condition::{Facts, Unpublished, Why},
+    condition::{
+        Facts, Unpublished, Why,
+        gone::{LastHour, Totals},
+    },
     doctor::facts::Outbox,
     text::{about, millis},
 };
@@ -32,6 +35,8 @@ pub struct Counts {
     pub retried: u64,
     /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
     pub parked: u64,
+    /// Messages acked because their row was deleted: `gone = "ack"` of their timeout.
+    pub gone: u64,
     /// Orders that were closed in a burst, ahead of their messages.
     pub burst: u64,
     /// Orders the sweep closed: no message came for them.
@@ -161,6 +166,29 @@ pub(crate) fn last_parked(now: Instant) -> Option<String> {
     Some(format!("this worker parked the last one {ago} ago, {order}: {reason}"))
 }
 
+/// Notices of the last hour that found no row.
+static GONE: Mutex<LastHour> = Mutex::new(LastHour::new());
+
+/// Of each timeout the notices that found no row, and all that were settled.
+fn notices() -> Totals {
+    let is_settled = |labels: &[String], of: &str| {
+        let [timeout, path, outcome] = labels else { return false };
+        let is_of = timeout.split('+').any(|it| it == of);
+        is_of && path != "sweep" && ["closed", "already_final"].contains(&outcome.as_str())
+    };
+    let count = |gone: f64, timeout: &str| {
+        let others = METRICS.outcomes.values_of(|labels| is_settled(labels, timeout));
+        (whole(gone), whole(gone + others.iter().sum::<f64>()))
+    };
+    let gone = METRICS.gone.read().into_iter();
+    gone.filter_map(|(labels, gone)| {
+        let timeout = labels.into_iter().next()?;
+        let counts = count(gone, &timeout);
+        Some((timeout, counts))
+    })
+    .collect()
+}
+
 /// What alerts are decided by. What is since the last one is taken with it, so there is one reader in a process.
 pub(crate) fn facts(
     not_ready: Vec<(&'static str, String)>,
@@ -187,6 +215,7 @@ pub(crate) fn facts(
         overdue: overdue.map(|orders| (orders, seconds(METRICS.oldest_overdue.values_of(all)))),
         late_after,
         why,
+        gone: GONE.lock().read(Instant::now(), notices()),
         parked: sum(METRICS.queue_messages.values_of(|labels| labels[1] == "parked")),
         outbox: unpublished(
             &METRICS.outbox,
@@ -261,6 +290,7 @@ mod tests {
             swept: (3, 3),
             drift: Some(3),
             clock_leap: s(600),
+            gone: None,
         };
         assert_eq!(first, all);
         overdue("mine", None);

@@ -39,10 +39,19 @@ pub(crate) fn unpaused(timeout: &str) {
 /// Until it stopped.
 pub(crate) fn stopped(work: Counts) {
     let Counts { closed, already_final, held, guarded, put_back, .. } = work;
-    let Counts { retried, parked, burst, swept, .. } = work;
+    let Counts { retried, parked, gone, burst, swept, .. } = work;
     info!(
         closed,
-        already_final, held, guarded, put_back, retried, parked, burst, swept, "worker stopped"
+        already_final,
+        held,
+        guarded,
+        put_back,
+        retried,
+        parked,
+        gone,
+        burst,
+        swept,
+        "worker stopped"
     );
 }
 
@@ -57,6 +66,7 @@ pub(crate) fn worked(before: Counts, now: Counts, latest: Duration) {
         put_back = more(|it| it.put_back),
         retried = more(|it| it.retried),
         parked = more(|it| it.parked),
+        gone = more(|it| it.gone),
         burst = more(|it| it.burst),
         swept = more(|it| it.swept),
         latest_ms = Some(millis(latest)).filter(|latest| *latest > 0),

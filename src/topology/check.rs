@@ -12,7 +12,7 @@ use super::{
         level_duplicate, level_order, level_reference, level_text, level_unused, levels_present,
     },
     file::{
-        BUILT_IN_EFFECTS, DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT, LevelText, QueueType,
+        BUILT_IN_EFFECTS, DEFAULT_DELIVERY_LIMIT, DEFAULT_EFFECT, Gone, LevelText, QueueType,
         StrategyName, TimeoutSection, TopologyFile,
     },
     level::Ttl,
@@ -65,6 +65,7 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Error, "timeout-name", timeout_name),
     rule(Severity::Error, "object-name", object_name),
     rule(Severity::Error, "shards", shards),
+    rule(Severity::Error, "gone", gone),
     rule(Severity::Error, "level-reference", level_reference),
     rule(Severity::Error, "effect-empty", effect_empty),
     rule(Severity::Note, "effect-unknown", effect_unknown),
@@ -243,6 +244,17 @@ fn shards(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
             format!("the names of its queues have {bytes} bytes; RabbitMQ takes {MAX_NAME_BYTES}");
         let help = "shorten this timeout's name or the topology's";
         (bytes > MAX_NAME_BYTES).then(|| at(shards, message, help))
+    });
+    drafts.collect()
+}
+
+/// A row whose transaction has not committed yet is not seen either.
+fn gone(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
+    let acked = timeouts(file).filter(|timeout| timeout.gone() == Gone::Ack);
+    let drafts = acked.filter_map(|timeout| {
+        let message = "a row that is not seen is looked for once more after the first retry level, and `retry.after` has none";
+        let help = "add a level such as after = [\"5s\"] to [retry], or take gone out";
+        file.retry.levels().is_empty().then(|| Some(at(timeout.gone.as_ref()?, message, help)))?
     });
     drafts.collect()
 }

@@ -170,6 +170,21 @@ pub(crate) struct TimeoutSection {
     #[serde(default)]
     #[schemars(with = "u16", range(min = 2, max = MAX_SHARDS), example = 8)]
     pub shards: Option<Spanned<u16>>,
+    /// What becomes of a notice whose row is not in the database.
+    #[serde(default)]
+    #[schemars(with = "Gone", extend("default" = Gone::Park))]
+    pub gone: Option<Spanned<Gone>>,
+}
+
+/// What becomes of a notice whose row is not in the database.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gone {
+    /// It is a fault: the notice is tried again, and parked in the end.
+    #[default]
+    Park,
+    /// Rows are deleted: the row is looked for once more after the first retry level, then the notice is acked.
+    Ack,
 }
 
 /// What is tried again, and when.
@@ -300,6 +315,11 @@ impl TimeoutSection {
     /// The effect, given or not.
     pub(crate) fn effect(&self) -> &str {
         self.effect.as_ref().map_or(DEFAULT_EFFECT, |effect| effect.get_ref())
+    }
+
+    /// What becomes of a notice whose row is not in the database, given or not.
+    pub(crate) fn gone(&self) -> Gone {
+        self.gone.as_ref().map_or_else(Gone::default, |gone| *gone.get_ref())
     }
 
     /// Every level it names.

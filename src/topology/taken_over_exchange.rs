@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Timeout, Topology,
-    file::{QueueType, RoutingType},
+    file::{Gone, QueueType, RoutingType},
     level::{Level, Ttl},
     route::Route,
 };
@@ -95,6 +95,7 @@ impl Topology {
             after_by_category: BTreeMap::new(),
             effect: String::new(),
             shards: None,
+            gone: Gone::Park,
         })
     }
 

@@ -23,6 +23,7 @@ pub struct Counters {
     guarded: AtomicU64,
     retried: AtomicU64,
     parked: AtomicU64,
+    gone: AtomicU64,
     burst: AtomicU64,
     swept: AtomicU64,
 }
@@ -39,6 +40,7 @@ impl Counters {
             guarded: get(&self.guarded),
             retried: get(&self.retried),
             parked: get(&self.parked),
+            gone: get(&self.gone),
             burst: get(&self.burst),
             swept: get(&self.swept),
         }
@@ -94,6 +96,12 @@ impl Counters {
     pub(super) fn parked(&self, timeout: &str, label: &Label, why: &Why) {
         add(&self.parked, 1);
         telemetry::parked(timeout, why.class, label, &why.text);
+    }
+
+    /// A message was acked because its row was deleted.
+    pub(super) fn gone(&self, timeout: &str, label: &Label) {
+        add(&self.gone, 1);
+        telemetry::gone(timeout, label);
     }
 }
 

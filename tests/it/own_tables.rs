@@ -373,7 +373,8 @@ async fn words_that_postgresql_reserves_are_quoted() {
     let mut bare: Vec<&String> = Vec::new();
     // An index has 32 columns at the most, and the deadline is one.
     for (number, names) in words.chunks(31).enumerate() {
-        let columns: String = names.iter().map(|name| format!("\"{name}\" int, ")).collect();
+        let columns: Vec<String> = names.iter().map(|name| format!("\"{name}\" int, ")).collect();
+        let columns = columns.concat();
         let key: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
         let key = key.join(", ");
         world

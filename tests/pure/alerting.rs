@@ -7,8 +7,8 @@ use std::{
 };
 
 use overdue::internals::alerting::{
-    Condition, Episodes, Facts, Message, PLACEHOLDERS, Rule, Sender, Template, Unpublished, Why,
-    pause,
+    Condition, Episodes, Facts, GoneNotices, LastHour, Message, PLACEHOLDERS, Rule, Sender,
+    Template, Totals, Unpublished, Why, pause,
 };
 use serde_json::{Value, json};
 
@@ -217,6 +217,7 @@ fn every_condition_has_its_limit_and_its_words() {
         scheduled(unpublished(3, more, 0)),
         scheduled(unpublished(0, Duration::ZERO, 1)),
         Facts { swept: (20, 27), ..right() },
+        Facts { gone: Some(notices(15, 20)), ..right() },
         Facts { drift: Some(1), ..right() },
         Facts { clock_leap: 10 * minute, ..right() },
     ];
@@ -232,9 +233,36 @@ fn every_condition_has_its_limit_and_its_words() {
     scheduled: 3 scheduled notices not published, for up to 61s
     scheduled: 1 scheduled notice cannot be published
     sweep: the sweep closed 27 orders before a message came, since the worker started
+    gone: 15 of 20 notices of unpaid in the last hour found no row
     drift: the broker differs from the topology file: 1 finding of `overdue verify`
     clock: the database's clock has leapt forward by 10m: sweep and bursts wait for an hour
     ");
+}
+
+fn notices(gone: u64, all: u64) -> GoneNotices {
+    GoneNotices { timeout: "unpaid".to_owned(), gone, all }
+}
+
+/// More than half of at least twenty, of the last hour alone.
+#[test]
+fn most_notices_of_an_hour_find_no_row() {
+    let (began, minute) = (Instant::now(), Duration::from_mins(1));
+    let totals = |of: &[(&str, u64, u64)]| -> Totals {
+        of.iter().map(|(name, gone, all)| ((*name).to_owned(), (*gone, *all))).collect()
+    };
+    let mut hour = LastHour::new();
+    let mut read =
+        |minutes: u32, of: &[(&str, u64, u64)]| hour.read(began + minutes * minute, totals(of));
+    assert_eq!(read(0, &[("unpaid", 0, 0)]), None);
+    assert_eq!(read(1, &[("unpaid", 19, 19)]), None, "too few say nothing");
+    assert_eq!(read(2, &[("unpaid", 20, 40)]), None, "half");
+    assert_eq!(read(3, &[("unpaid", 21, 41), ("held", 9, 99)]), Some(notices(21, 41)));
+    for minutes in 4..=62 {
+        read(minutes, &[("unpaid", 21, 41)]);
+    }
+    // What was before the last hour is not counted.
+    assert_eq!(read(63, &[("unpaid", 41, 61)]), Some(notices(20, 20)));
+    assert_eq!(read(64, &[("unpaid", 41, 101)]), None);
 }
 
 /// The tables of docs/alerts.md, and the runbooks that messages name.

@@ -11,7 +11,7 @@ use overdue::internals::{
     topology::route::{LONGEST_IN_HAND, Route},
     worker::{
         batch::{Batches, Coming, MANY, Running, TOGETHER},
-        disposition::{Disposition, Tries, Waits, decide},
+        disposition::{Disposition, Tries, Unseen, Waits, decide},
         timer_queue::TimerQueue,
     },
 };
@@ -45,6 +45,7 @@ fn exactly(wait: Duration) -> Option<Route> {
 fn shown(disposition: Disposition) -> String {
     match disposition {
         Disposition::Ack => "ack".to_owned(),
+        Disposition::AckGone => "ack, gone".to_owned(),
         Disposition::Hold { wait } => format!("hold {wait:?}"),
         Disposition::Delay { route, tries: Tries { attempt, guarded, .. }, is_retry } => {
             let burnt = if is_retry { ", a retry" } else { "" };
@@ -90,7 +91,7 @@ proptest! {
             let outcome = Outcome::NotDue { remaining: deadline.saturating_sub(waited) };
             let waits = Waits { retry: &[], hold, lead: Duration::ZERO };
             let best = |wait| Some(route(lead.lets_go(best_level(&levels, lead, wait)?).as_duration()));
-            match decide(&outcome, tries(attempt), waits, best) {
+            match decide(&outcome, &Unseen::Fault, tries(attempt), waits, best) {
                 Disposition::Delay { route, tries: next, is_retry } => {
                     prop_assert_eq!((next, is_retry), (tries(attempt), false), "waiting is no failure");
                     waited += route.holds;
@@ -122,11 +123,11 @@ proptest! {
         for (attempt, level) in (0_u32..).zip(&retry) {
             let route = route(level.ttl().as_duration());
             let expected = Disposition::Delay { route, tries: tries(attempt + 1), is_retry: true };
-            prop_assert_eq!(decide(&outcome, tries(attempt), given, exactly), expected);
+            prop_assert_eq!(decide(&outcome, &Unseen::Fault, tries(attempt), given, exactly), expected);
         }
         let last = u32::try_from(retry.len())?;
         for attempt in [last, last + 1, u32::MAX] {
-            let decided = decide(&outcome, tries(attempt), given, exactly);
+            let decided = decide(&outcome, &Unseen::Fault, tries(attempt), given, exactly);
             prop_assert!(matches!(decided, Disposition::Park { .. }), "attempt {} of {}", attempt, last);
         }
     }
@@ -247,7 +248,7 @@ fn each_outcome_has_its_disposition() {
         writeln!(table, "# {outcome:?}").unwrap();
         for (name, hold, lead, route) in with {
             let waits = Waits { retry: &retry, hold, lead };
-            let done = decide(&outcome, tries(0), waits, route);
+            let done = decide(&outcome, &Unseen::Fault, tries(0), waits, route);
             writeln!(table, "{name}: {}", shown(done)).unwrap();
         }
     }
@@ -280,10 +281,47 @@ fn what_comes_again_and_again() {
         writeln!(table, "# {outcome:?}, {} retries", retry.len()).unwrap();
         for times in [0, 1, 2, 3, 6, 7, u32::MAX] {
             let tries = Tries { attempt: times.min(9), guarded: times, busy: times };
-            writeln!(table, "{times}: {}", shown(decide(outcome, tries, waits, exactly))).unwrap();
+            writeln!(
+                table,
+                "{times}: {}",
+                shown(decide(outcome, &Unseen::Fault, tries, waits, exactly))
+            )
+            .unwrap();
         }
     }
     insta::assert_snapshot!(table);
+}
+
+/// A row that is not seen was deleted, or will be committed in a moment, or is hidden.
+#[test]
+fn a_row_that_is_gone_is_looked_for_once_more() {
+    let retry = levels(&["5s", "1m"]);
+    let hidden = Unseen::Hidden("row level security hides rows of cart".to_owned());
+    let failed = Outcome::Failed { cause: "23514".to_owned(), reason: "a check".to_owned() };
+    let mut table = String::new();
+    for unseen in [Unseen::Fault, Unseen::Gone, hidden] {
+        writeln!(table, "# {unseen:?}").unwrap();
+        for attempt in 0..=2 {
+            let waits = Waits { retry: &retry, hold: Duration::ZERO, lead: Duration::ZERO };
+            let decided = |outcome| shown(decide(outcome, &unseen, tries(attempt), waits, exactly));
+            writeln!(table, "{attempt}: {}", decided(&Outcome::Unknown)).unwrap();
+            assert!(!decided(&failed).starts_with("ack"), "the row is there");
+        }
+    }
+    insta::assert_snapshot!(table, @r#"
+    # Fault
+    0: delay 5s, attempt 1, guarded 0, a retry
+    1: delay 60s, attempt 2, guarded 0, a retry
+    2: park as Unknown: the database does not know this order; given up after 2 retries
+    # Gone
+    0: delay 5s, attempt 1, guarded 0, a retry
+    1: ack, gone
+    2: ack, gone
+    # Hidden("row level security hides rows of cart")
+    0: delay 5s, attempt 1, guarded 0, a retry
+    1: delay 60s, attempt 2, guarded 0, a retry
+    2: park as Unknown: the database does not know this order: row level security hides rows of cart; given up after 2 retries
+    "#);
 }
 
 /// The database's clock was set forward.

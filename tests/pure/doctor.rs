@@ -13,7 +13,7 @@ use overdue::internals::{
     doctor::{
         Alarm, AlertFacts, AmqpConnection, ApiFacts, CHECKS, DoctorReport, EffectPlan, Encryption,
         Facts, Gap, HeldBy, Holder, Outbox, Permission, RefusedName, Replicas, Scan, Scheduled,
-        Server, Session, Skew, Sweep, User, diagnose, is_loopback,
+        Server, Session, Skew, Sweep, User, ZonelessTrigger, diagnose, is_loopback,
     },
     obstacle::{Kind, Obstacle},
     permissions::{Right, Role},
@@ -514,6 +514,15 @@ fn outbox_and_schedule() {
         it.database.outbox =
             Ok(Outbox { unpublishable: 1, unpublishable_reason: reason, ..Outbox::default() });
     });
+    let zoneless = |east_s| ZonelessTrigger {
+        name: "made".to_owned(),
+        table: "purchase".to_owned(),
+        column: "pay_until".to_owned(),
+        column_type: "timestamp without time zone".to_owned(),
+        write: "CREATE OR REPLACE TRIGGER made …;".to_owned(),
+        session_zone: "Z".to_owned(),
+        east_s,
+    };
     let lacks = |what: &str| Scheduled { lacks: Some(what.to_owned()), ..Scheduled::default() };
     for scheduled in [
         lacks("there is no table schedule_timeouts along database.search_path"),
@@ -521,6 +530,8 @@ fn outbox_and_schedule() {
         Scheduled { notices: 5_000, oldest_ms: 10_000, ..Scheduled::default() },
         Scheduled { notices: 1, oldest_ms: 10_001, ..Scheduled::default() },
         Scheduled { refused: 1, reason: Some("no order".to_owned()), ..Scheduled::default() },
+        Scheduled { zoneless: vec![zoneless(32_400), zoneless(-18_000)], ..Scheduled::default() },
+        Scheduled { zoneless: vec![zoneless(0)], ..Scheduled::default() },
     ] {
         table.row("schedule", |it| it.database.scheduled = Ok(scheduled));
     }

@@ -20,6 +20,7 @@ mod delivery_tags;
 mod doctor;
 mod documents;
 mod effect_plan;
+mod effect_watch;
 mod export;
 mod final_state;
 mod floor;

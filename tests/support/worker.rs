@@ -129,6 +129,17 @@ impl World {
         self.start_worker(&self.address(), store, &effect, settings, EventsSettings::default())
     }
 
+    /// The same with a database of its own, as another user for instance.
+    #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
+    pub fn worker_in(
+        &self,
+        store: Store,
+        effect: Effect,
+        settings: WorkerSettings,
+    ) -> RunningWorker {
+        self.start_worker(&self.address(), store, &effect, settings, EventsSettings::default())
+    }
+
     fn start_worker(
         &self,
         address: &BrokerAddress,

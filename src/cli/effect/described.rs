@@ -9,7 +9,7 @@ use crate::{
         Description, Facts,
         changes::TableImages,
         description::{Change, Since},
-        statements,
+        look, statements,
     },
     order::OrderId,
     store::{Store, StoreError, clock::DatabaseTime, effects::Effect, overdue::OpenOrders},
@@ -181,7 +181,7 @@ fn without_index(description: &Description, facts: &Facts) -> String {
              as not_before = \"created_at\""
         );
     }
-    let index = statements::index(description, facts).unwrap_or_default();
+    let index = look::index(description, facts).unwrap_or_default();
     format!(
         "{reads}: {} If PostgreSQL refuses the expression, write not_before with a column that is never later than the deadline",
         index.join(" ")
@@ -234,7 +234,7 @@ pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, Store
     let facts = store.table_facts(effect, description).await?;
     text += "-- Where a lock is not free within 50 ms, the worker runs the second statement with SKIP LOCKED behind each FOR … OF.\n\n";
     text += "-- the index that the look for overdue rows needs\n";
-    for line in statements::index(description, &facts).unwrap_or_default() {
+    for line in look::index(description, &facts).unwrap_or_default() {
         text = text + &line + "\n";
     }
     text += "\n-- what the role of the worker needs; also USAGE on the schemas, and what `unless`, `from` and triggers read\n";

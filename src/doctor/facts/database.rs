@@ -1,9 +1,9 @@
 //! What is known about PostgreSQL, as data.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::{Asked, Encryption, Gap, Skew};
-use crate::{condition::obstacle::Obstacle, doctor::effect_plan::EffectPlan};
+use crate::{condition::obstacle::Obstacle, doctor::effect_plan::EffectPlan, text::length};
 
 /// What to do where nothing is known because there is no session.
 pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
@@ -186,6 +186,43 @@ pub struct Scheduled {
     pub reason: Option<String>,
     /// The timeout of the oldest notice.
     pub timeout: Option<String>,
+    /// Triggers whose deadlines depend on the time zone of a session.
+    pub zoneless: Vec<ZonelessTrigger>,
+}
+
+/// A trigger that calls `schedule_row()` without a time zone, for a column that has none. Names are as SQL has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZonelessTrigger {
+    /// Its name.
+    pub name: String,
+    /// Its table.
+    pub table: String,
+    /// The column of the deadline.
+    pub column: String,
+    /// The type of that.
+    pub column_type: String,
+    /// What makes it again, with the zone UTC.
+    pub write: String,
+    /// The time zone of the session that was asked.
+    pub session_zone: String,
+    /// How many seconds it is ahead of UTC.
+    pub east_s: i64,
+}
+
+impl fmt::Display for ZonelessTrigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, table, column, column_type, session_zone, .. } = self;
+        let off = length(Duration::from_secs(self.east_s.unsigned_abs()));
+        let here = match self.east_s {
+            0 => format!("{session_zone} here, and another instant in a session of another zone"),
+            1.. => format!("{session_zone} here, {off} early if the column has UTC"),
+            _ => format!("{session_zone} here, {off} late if the column has UTC"),
+        };
+        write!(
+            f,
+            "the trigger {name} on {table} reads {column} ({column_type}) in the time zone of the session that writes the row: {here}"
+        )
+    }
 }
 
 /// How overdue orders are found.

@@ -9,10 +9,12 @@ use tokio::task::JoinSet;
 
 use super::delivery::Delivery;
 use crate::{
+    decisions::disposition::Unseen,
     order::Outcome,
     spans::Batch,
     store::{StoreError, orders::ClosingPath},
     telemetry,
+    topology::file::Gone,
     wire::Traces,
     worker::{closing::until, context::ConsumerContext, session::SessionEnd, turns::Turn},
 };
@@ -21,6 +23,8 @@ use crate::{
 pub(super) struct Answered {
     pub(super) batch: Vec<Delivery>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
+    /// Of orders without a row.
+    pub(super) unseen: Unseen,
 }
 
 /// What is at the database: batches, and beside them what has a turn to wait for what is locked.
@@ -69,7 +73,11 @@ async fn answered(
     turn: Option<Turn>,
 ) -> Answered {
     let outcomes = outcomes(&context, &batch, turn).await;
-    Answered { batch, outcomes }
+    let unseen = match &outcomes {
+        Ok(outcomes) => unseen(&context, &batch, outcomes).await,
+        Err(_) => Unseen::Fault,
+    };
+    Answered { batch, outcomes, unseen }
 }
 
 async fn outcomes(
@@ -100,6 +108,33 @@ async fn outcomes(
     telemetry::answered(timeout, &ids, &traces, &outcomes);
     let mut outcomes = outcomes.into_iter();
     Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
+}
+
+/// What it means that there is no row: asked where a notice would be acked because of that.
+async fn unseen(
+    context: &ConsumerContext,
+    batch: &[Delivery],
+    outcomes: &[Option<Outcome>],
+) -> Unseen {
+    let ConsumerContext { worker, timeout, .. } = context;
+    let is_asked = |(delivery, outcome): (&Delivery, &Option<Outcome>)| {
+        delivery.tries.attempt > 0 && *outcome == Some(Outcome::Unknown)
+    };
+    if timeout.gone == Gone::Park || !batch.iter().zip(outcomes).any(is_asked) {
+        return Unseen::Fault;
+    }
+    match worker.store.hidden_tables(&worker.effects[&timeout.effect]).await {
+        Ok(hidden) if hidden.is_empty() => Unseen::Gone,
+        Ok(hidden) => {
+            let tables = hidden.join(", ");
+            Unseen::Hidden(format!(
+                "row level security hides rows of {tables} from this login, so nothing says that its row was deleted. Give the \
+                 role of the worker BYPASSRLS, or a policy for all rows"
+            ))
+        }
+        // Its next retry asks again.
+        Err(_) => Unseen::Fault,
+    }
 }
 
 fn report(context: &ConsumerContext, outcomes: &[Outcome], took: Duration) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    decisions::disposition::{Disposition, ParkReason, Tries, Waits, decide},
+    decisions::disposition::{Disposition, ParkReason, Tries, Unseen, Waits, decide},
     order::{OrderId, Outcome},
     store::clock::DatabaseTime,
     telemetry::Label,
@@ -101,6 +101,7 @@ impl Delivery {
     pub(super) fn disposition(
         &self,
         outcome: Option<&Outcome>,
+        unseen: &Unseen,
         waits: Waits<'_>,
         route: impl FnOnce(Duration) -> Option<Route>,
     ) -> Disposition {
@@ -110,7 +111,7 @@ impl Delivery {
                 let (class, reason) = (ParkReason::Unreadable, unreadable.to_string());
                 Disposition::Park { class, reason }
             }
-            Ok(_) => decide(outcome.unwrap_or(&Outcome::Unknown), self.tries, waits, route),
+            Ok(_) => decide(outcome.unwrap_or(&Outcome::Unknown), unseen, self.tries, waits, route),
         }
     }
 }

@@ -27,7 +27,7 @@ use super::{
     waiting::Waiting,
 };
 use crate::{
-    decisions::disposition::{Disposition, Waits},
+    decisions::disposition::{Disposition, Unseen, Waits},
     messaging::PublishError,
     order::Outcome,
     shutdown::Stop,
@@ -217,7 +217,7 @@ impl Desk {
     }
 
     /// Settles a batch, or keeps it where the database did not close it.
-    fn settle(&mut self, Answered { batch, outcomes }: Answered) {
+    fn settle(&mut self, Answered { batch, outcomes, unseen }: Answered) {
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => return self.keep(batch, &error),
@@ -227,7 +227,7 @@ impl Desk {
         }
         let now = Instant::now();
         for (delivery, outcome) in batch.into_iter().zip(outcomes) {
-            self.settle_one(delivery, outcome.as_ref(), now);
+            self.settle_one(delivery, (outcome.as_ref(), &unseen), now);
         }
         self.log.write(now);
     }
@@ -257,15 +257,24 @@ impl Desk {
         }
     }
 
-    fn settle_one(&mut self, mut delivery: Delivery, outcome: Option<&Outcome>, now: Instant) {
+    fn settle_one(
+        &mut self,
+        mut delivery: Delivery,
+        (outcome, unseen): (Option<&Outcome>, &Unseen),
+        now: Instant,
+    ) {
         if let Some(outcome) = outcome {
             self.log.answered(&delivery, outcome);
         }
         let ConsumerContext { worker, timeout, levels, .. } = &*self.context;
         let waits = self.waits().after(now.saturating_duration_since(delivery.received_at));
         let route = |wait| levels.wait(&worker.topology, timeout, wait, now).ok();
-        match delivery.disposition(outcome, waits, route) {
+        match delivery.disposition(outcome, unseen, waits, route) {
             Disposition::Ack => self.inlet.ack(delivery.receipt),
+            Disposition::AckGone => {
+                worker.counters.gone(&timeout.name, &delivery.label());
+                self.inlet.ack(delivery.receipt);
+            }
             Disposition::Hold { wait } => {
                 if delivery.tries.busy == 0 {
                     self.count_held();

@@ -107,3 +107,68 @@ async fn triggers_on_a_table_of_another_role_are_not_dropped() {
     let drop = "DROP TRIGGER schedule_changed_paid ON orders;  -- `unshipped`";
     assert!(run.stderr.contains(drop), "{run}");
 }
+
+/// A column without a time zone: read in the zone of the session as ever, or in the one that the trigger names.
+#[apply(world_test)]
+async fn a_deadline_without_a_time_zone_is_read_in_the_zone_of_its_trigger() {
+    let world = World::of_tables().await;
+    init(&world, ALL, &INIT).exits(0);
+    world
+        .sql(
+            "CREATE TABLE purchase (no bigint, \"Pay until\" timestamp);
+             CREATE TRIGGER made AFTER INSERT ON purchase FOR EACH ROW
+             EXECUTE FUNCTION schedule_row('unpaid', 'no', 'Pay until')",
+        )
+        .await;
+    let zones = [
+        ("Asia/Tokyo", "9h early if the column has UTC"),
+        ("America/New_York", " late if the column has UTC"),
+    ];
+    let written = async |zone: &str| {
+        // Winter, and one that is not there in New York: the clock leaps from 2 to 3.
+        let insert = format!(
+            "SET LOCAL TimeZone = '{zone}';
+             INSERT INTO purchase VALUES (1, '2027-01-15 17:00'), (2, '2027-03-14 02:30'), (3, NULL), (4, 'infinity')"
+        );
+        world.sql(&format!("BEGIN; {insert}; COMMIT")).await;
+        let due = "SELECT order_id || ' ' || to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') FROM scheduled_notices ORDER BY id";
+        let due = world.texts(due).await;
+        world.sql("DELETE FROM scheduled_notices").await;
+        due
+    };
+    assert_eq!(written("Asia/Tokyo").await, ["1 2027-01-15 08:00", "2 2027-03-13 17:30"]);
+    assert_eq!(written("America/New_York").await, ["1 2027-01-15 22:00", "2 2027-03-14 07:30"]);
+
+    for (zone, off) in zones {
+        let url = world.services.database_url(None);
+        let more = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{more}options=-c%20TimeZone%3D{zone}");
+        let database = [("OVERDUE_DATABASE__URL", url.as_str())];
+        let said = world.overdue_with(&["doctor"], &database).stdout;
+        let finding = format!(
+            "the trigger made on purchase reads \"Pay until\" (timestamp without time zone) in the time zone of the session that \
+             writes the row: {zone} here, "
+        );
+        assert!(said.contains(&finding), "{said}");
+        assert!(said.contains(off), "{said}");
+        let run = world.overdue_with(&INIT, &database).exits(0);
+        assert!(
+            run.stdout
+                .contains("leaves a trigger without a time zone: the trigger made on purchase"),
+            "{run}"
+        );
+    }
+
+    let run = world.overdue(&INIT).exits(0);
+    let (_, write) = run.stdout.split_once("for UTC: ").unwrap();
+    let write = write.lines().next().unwrap();
+    assert!(write.starts_with("CREATE OR REPLACE TRIGGER made AFTER INSERT ON "), "{write}");
+    world.sql(write).await;
+    for zone in ["Asia/Tokyo", "America/New_York", "UTC"] {
+        assert_eq!(written(zone).await, ["1 2027-01-15 17:00", "2 2027-03-14 02:30"], "{zone}");
+    }
+    assert!(!world.overdue(&INIT).stdout.contains("without a time zone"));
+    // Where the column has one, the argument changes nothing.
+    world.sql("ALTER TABLE purchase ALTER \"Pay until\" TYPE timestamptz USING \"Pay until\" AT TIME ZONE 'UTC'").await;
+    assert_eq!(written("Asia/Tokyo").await, ["1 2027-01-15 08:00", "2 2027-03-13 17:30"]);
+}

@@ -42,6 +42,7 @@ const EDITS: &[(&str, &str)] = &[
     ("levels =", "strategy = \"plugin\"\nlevels ="),
     ("[queues]", "[queue]"),
     ("levels =", "levles ="),
+    ("effect =", "gone = \"forget\"\neffect ="),
     ("effect =", "owner = \"a team\"\neffect ="),
     ("effect =", "levels = [\"5m\"]\neffect ="),
     ("name = \"orders\"\n", ""),
@@ -151,6 +152,7 @@ fn rules_that_meet() {
         text.replace("[queues]", &section)
     };
     let sharded = |text: &str| text.replace("effect =", "shards = 12\neffect =");
+    let acked = |text: &str| text.replace("effect =", "gone = \"ack\"\neffect =");
     let (levels, plugin) = (with("levels"), with("delayed-exchange"));
     let ladder = with("ladder").replace("levels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n", "");
     let ladder = ladder.replace("[queues]", "[delay.ladder]\nmax = \"10m\"\n\n[queues]");
@@ -170,6 +172,11 @@ fn rules_that_meet() {
         (compat(&levels, &"n".repeat(256)), &["compat-exchange", "compat-ladder"]),
         (compat(&ladder.replace("10m", "1h"), "x"), &[]),
         (ladder.clone(), &["ladder-short"]),
+        (acked(&levels), &[]),
+        (
+            acked(&levels.replace("[\"5s\", \"30s\"]\n", "[]\n")),
+            &["level-unused", "gone", "retry-missing"],
+        ),
         (ladder.replace("after = \"30m\"", "after = \"30 m\""), &["level-reference"]),
     ] {
         assert_eq!(rules(&text), expected, "{text}");

@@ -1,0 +1,472 @@
+//! What closes rows today, seen from beside it: which rows came due, when each of them was no longer open, and how a deadline of ours
+//! compares with that.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::text::{counted, length, millis};
+
+/// Rows that are named one by one in a report.
+const SHOWN: usize = 10;
+/// Durations below it are kept to the millisecond, longer ones to three digits: a look is no finer.
+const DIGITS: u64 = 1_000;
+
+/// What a look finds of a row that was open before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It is open.
+    Open {
+        /// Its deadline; NULL is never.
+        due_at: Option<Timestamp>,
+        /// Whether `unless` keeps it open.
+        is_kept: bool,
+    },
+    /// It is not open.
+    Left {
+        /// Whether it has the state that the effect sets; not known where that is no constant.
+        is_closed: Option<bool>,
+    },
+    /// There is no such row any more.
+    Deleted,
+}
+
+/// How a row ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Closed after its deadline.
+    Closed,
+    /// Deleted after its deadline.
+    Deleted,
+    /// Closed before its deadline.
+    ClosedEarly,
+    /// No longer open before its deadline: paid, cancelled, deleted.
+    LeftBefore,
+    /// No longer open after its deadline, in another state than the effect sets.
+    LeftAfter,
+}
+
+/// The end of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Its key, as a message has it.
+    pub key: String,
+    /// Its deadline, when the effect would have closed it.
+    pub due_at: Timestamp,
+    /// The first look that did not find it open.
+    pub seen_at: Timestamp,
+    /// How.
+    pub ending: Ending,
+}
+
+/// A row that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    due_at: Timestamp,
+    /// The last look that found it open.
+    seen_open: Timestamp,
+    is_kept: bool,
+}
+
+/// Rows that are remembered, and what became of others.
+#[derive(Debug)]
+pub struct Watch {
+    most: usize,
+    began: Timestamp,
+    rows: HashMap<String, Open>,
+    is_full: bool,
+    closed: Lateness,
+    deleted: usize,
+    closed_early: Lateness,
+    left_before: usize,
+    left_after: usize,
+    without_deadline: usize,
+}
+
+impl Watch {
+    /// Nothing is seen yet; at most `most` open rows are remembered at a time.
+    pub fn new(most: usize, began: Timestamp) -> Self {
+        Self {
+            most,
+            began,
+            rows: HashMap::new(),
+            is_full: false,
+            closed: Lateness::default(),
+            deleted: 0,
+            closed_early: Lateness::default(),
+            left_before: 0,
+            left_after: 0,
+            without_deadline: 0,
+        }
+    }
+
+    /// How many open rows are remembered.
+    pub fn remembered(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Takes the rows that are open at a look. The keys of rows that were open before and are not among them: they are to be
+    /// [found](Self::found).
+    pub fn open(&mut self, now: Timestamp, open: &[(String, Timestamp)]) -> Vec<String> {
+        let seen: HashSet<&str> = open.iter().map(|(key, _)| key.as_str()).collect();
+        let mut missing: Vec<String> =
+            self.rows.keys().filter(|key| !seen.contains(key.as_str())).cloned().collect();
+        missing.sort_unstable();
+        for (key, due_at) in open {
+            if let Some(row) = self.rows.get_mut(key) {
+                (row.due_at, row.seen_open) = (*due_at, now);
+            } else if self.rows.len() < self.most {
+                let row = Open { due_at: *due_at, seen_open: now, is_kept: false };
+                self.rows.insert(key.clone(), row);
+            } else {
+                self.is_full = true;
+            }
+        }
+        missing
+    }
+
+    /// Takes what was found of rows by their keys; gives those that have ended, by deadline.
+    pub fn found(
+        &mut self,
+        now: Timestamp,
+        asked: &[String],
+        found: &BTreeMap<String, Found>,
+    ) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for key in asked {
+            let Some(row) = self.rows.get_mut(key) else { continue };
+            let found = found.get(key).copied().unwrap_or(Found::Deleted);
+            match found {
+                Found::Open { due_at: Some(due_at), is_kept } => {
+                    *row = Open { due_at, seen_open: now, is_kept };
+                    continue;
+                }
+                Found::Open { due_at: None, .. } => self.without_deadline += 1,
+                Found::Left { .. } | Found::Deleted => {
+                    let ending = ending(row, now, found);
+                    let (key, due_at) = (key.clone(), row.due_at);
+                    ended.push(Ended { key, due_at, seen_at: now, ending });
+                }
+            }
+            self.rows.remove(key);
+        }
+        for it in &ended {
+            match it.ending {
+                Ending::Closed => self.closed.add(between(it.due_at, now)),
+                Ending::Deleted => {
+                    self.deleted += 1;
+                    self.closed.add(between(it.due_at, now));
+                }
+                Ending::ClosedEarly => self.closed_early.add(between(now, it.due_at)),
+                Ending::LeftBefore => self.left_before += 1,
+                Ending::LeftAfter => self.left_after += 1,
+            }
+        }
+        ended.sort_by(|one, other| (one.due_at, &one.key).cmp(&(other.due_at, &other.key)));
+        ended
+    }
+
+    /// Keys of the rows that are open after their deadline.
+    pub fn overdue(&self, now: Timestamp) -> Vec<String> {
+        let overdue = self.rows.iter().filter(|(_, row)| row.due_at <= now);
+        let mut keys: Vec<String> = overdue.map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// What was seen until `now`.
+    pub fn report(&self, now: Timestamp) -> Report {
+        let mut open: Vec<_> = self.rows.iter().filter(|(_, row)| row.due_at <= now).collect();
+        open.sort_by_key(|(key, row)| (row.due_at, *key));
+        let examples = open.iter().take(SHOWN).map(|(key, row)| StillOpen {
+            key: (*key).clone(),
+            due_at: row.due_at,
+            overdue_ms: millis(between(row.due_at, now)),
+        });
+        Report {
+            version: 1,
+            from: self.began,
+            until: now,
+            came_due: self.closed.rows + self.left_after + open.len(),
+            closed: self.closed.summary(),
+            deleted: self.deleted,
+            left_after: self.left_after,
+            still_open: open.len(),
+            open_before_the_watch: open.iter().filter(|(_, row)| row.due_at < self.began).count(),
+            kept_open: open.iter().filter(|(_, row)| row.is_kept).count(),
+            longest_open: examples.collect(),
+            closed_early: self.closed_early.summary(),
+            left_before: self.left_before,
+            without_deadline: self.without_deadline,
+            not_yet_due: self.rows.len() - open.len(),
+            forgot_rows: self.is_full,
+        }
+    }
+}
+
+/// How a row ended that was open at an earlier look.
+fn ending(row: &Open, now: Timestamp, found: Found) -> Ending {
+    let is_over = row.due_at <= now;
+    match found {
+        Found::Left { is_closed: Some(true) } if is_over => Ending::Closed,
+        Found::Left { is_closed: Some(true) } => Ending::ClosedEarly,
+        _ if !is_over => Ending::LeftBefore,
+        // Between the two looks it may have been paid in time.
+        Found::Left { is_closed: Some(false) } if row.seen_open < row.due_at => Ending::LeftBefore,
+        Found::Left { is_closed: Some(false) } => Ending::LeftAfter,
+        Found::Deleted => Ending::Deleted,
+        Found::Left { is_closed: None } | Found::Open { .. } => Ending::Closed,
+    }
+}
+
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+/// A distribution of durations, in as much memory for millions of rows as for a few.
+#[derive(Clone, Debug, Default)]
+struct Lateness {
+    rows: usize,
+    /// How many of each, in milliseconds of three digits.
+    counts: BTreeMap<u64, usize>,
+    longest_ms: u64,
+}
+
+impl Lateness {
+    fn add(&mut self, time: Duration) {
+        let ms = millis(time);
+        let mut unit = 1;
+        while ms / unit >= DIGITS {
+            unit *= 10;
+        }
+        self.rows += 1;
+        *self.counts.entry(ms / unit * unit).or_default() += 1;
+        self.longest_ms = self.longest_ms.max(ms);
+    }
+
+    /// At most this part of the rows, in hundredths, took so long.
+    fn percentile(&self, hundredths: usize) -> u64 {
+        let mut left = (self.rows * hundredths).div_ceil(100);
+        for (ms, rows) in &self.counts {
+            left = left.saturating_sub(*rows);
+            if left == 0 {
+                return *ms;
+            }
+        }
+        self.longest_ms
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            rows: self.rows,
+            median_ms: self.percentile(50),
+            p99_ms: self.percentile(99),
+            longest_ms: self.longest_ms,
+        }
+    }
+}
+
+/// A distribution in four numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// How many rows.
+    pub rows: usize,
+    /// Half of them took no longer.
+    pub median_ms: u64,
+    /// 99 of 100 took no longer.
+    pub p99_ms: u64,
+    /// The longest.
+    pub longest_ms: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, p99, longest] = [self.median_ms, self.p99_ms, self.longest_ms].map(shown);
+        write!(f, "median {median}, p99 {p99}, slowest {longest}")
+    }
+}
+
+/// A row that stayed open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StillOpen {
+    /// Its key.
+    pub key: String,
+    /// Its deadline.
+    pub due_at: Timestamp,
+    /// For how long it has been overdue.
+    pub overdue_ms: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Of the form of this answer.
+    pub version: u32,
+    /// The first look.
+    pub from: Timestamp,
+    /// The last one.
+    pub until: Timestamp,
+    /// Rows that were open after their deadline at a look, or closed after it: the effect would have closed them.
+    pub came_due: usize,
+    /// From the deadline to the first look after a row was closed.
+    pub closed: Summary,
+    /// Of the closed ones those that were deleted.
+    pub deleted: usize,
+    /// Rows that left after their deadline for another state than the effect sets: paid late, for instance.
+    pub left_after: usize,
+    /// Rows that are open after their deadline at the end.
+    pub still_open: usize,
+    /// Of these, those that were overdue before the first look.
+    pub open_before_the_watch: usize,
+    /// Of these, those that `unless` keeps open.
+    pub kept_open: usize,
+    /// The first ten of these.
+    pub longest_open: Vec<StillOpen>,
+    /// From the first look after a row was closed to its deadline, which came later.
+    pub closed_early: Summary,
+    /// Rows that left before their deadline: paid or otherwise.
+    pub left_before: usize,
+    /// Rows that have no deadline any more.
+    pub without_deadline: usize,
+    /// Rows that are open before their deadline at the end.
+    pub not_yet_due: usize,
+    /// Whether there were more open rows than are remembered.
+    pub forgot_rows: bool,
+}
+
+impl Report {
+    /// What the deadline of the effect is beside what closes rows today.
+    pub fn comparison(&self) -> Option<String> {
+        let Self { closed, closed_early, .. } = self;
+        let early = shown(closed_early.median_ms);
+        if closed_early.rows == 0 {
+            return None;
+        }
+        Some(if closed_early.rows > closed.rows {
+            format!("the deadline of the effect is {early} later than what closes rows today")
+        } else {
+            format!(
+                "{} closed {early} before the deadline of the effect, and {} after it: compare their deadlines",
+                counted(closed_early.rows, "row"),
+                closed.rows
+            )
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = |rows: usize| counted(rows, "row");
+        let lasted = shown(millis(between(self.from, self.until)));
+        writeln!(
+            f,
+            "{} came due in {lasted}; the effect would have closed each at its deadline",
+            rows(self.came_due)
+        )?;
+        let Self { closed, deleted, closed_early, .. } = self;
+        if closed.rows > 0 {
+            writeln!(
+                f,
+                "  closed today         {} after the deadline: {closed}",
+                rows(closed.rows)
+            )?;
+        }
+        if *deleted > 0 {
+            writeln!(f, "                       {deleted} of them deleted")?;
+        }
+        if self.left_after > 0 {
+            writeln!(
+                f,
+                "  left after it        {}, in another state than the effect sets: paid late or otherwise",
+                rows(self.left_after)
+            )?;
+        }
+        if self.still_open > 0 {
+            let mut more = Vec::new();
+            if self.open_before_the_watch > 0 {
+                more.push(format!("{} overdue before the first look", self.open_before_the_watch));
+            }
+            if self.kept_open > 0 {
+                more.push(format!("{} kept open by `unless`", self.kept_open));
+            }
+            let more =
+                if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+            writeln!(f, "  still open           {}{more}", rows(self.still_open))?;
+            for StillOpen { key, due_at, overdue_ms } in &self.longest_open {
+                let late = shown(*overdue_ms);
+                writeln!(f, "    {key}: due {}, overdue for {late}", second(*due_at))?;
+            }
+            let others = self.still_open - self.longest_open.len();
+            if others > 0 {
+                writeln!(f, "    and {others} more")?;
+            }
+        }
+        if closed_early.rows > 0 {
+            let Summary { rows: early, median_ms, p99_ms, longest_ms } = *closed_early;
+            let [median, p99, longest] = [median_ms, p99_ms, longest_ms].map(shown);
+            writeln!(
+                f,
+                "  closed before it     {}: median {median} before, p99 {p99}, earliest {longest}",
+                rows(early)
+            )?;
+        }
+        if self.left_before > 0 {
+            writeln!(f, "  left before it       {}: paid or otherwise", rows(self.left_before))?;
+        }
+        if self.without_deadline > 0 {
+            writeln!(
+                f,
+                "  without a deadline   {}: it was taken away",
+                rows(self.without_deadline)
+            )?;
+        }
+        if self.not_yet_due > 0 {
+            writeln!(f, "  not yet due          {}", rows(self.not_yet_due))?;
+        }
+        if let Some(comparison) = self.comparison() {
+            writeln!(f, "{comparison}")?;
+        }
+        if self.forgot_rows {
+            writeln!(
+                f,
+                "more rows were open than are remembered: rows that were due later are not in these numbers"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, due_at, seen_at, ending } = self;
+        let (due, seen) = (second(*due_at), second(*seen_at));
+        let late = shown(millis(between(*due_at, *seen_at)));
+        write!(f, "{key}: due {due}, ")?;
+        match ending {
+            Ending::Closed => write!(f, "closed today at {seen} ({late} late)"),
+            Ending::Deleted => write!(f, "deleted today at {seen} ({late} late)"),
+            Ending::ClosedEarly => {
+                let early = shown(millis(between(*seen_at, *due_at)));
+                write!(f, "closed today at {seen} ({early} early)")
+            }
+            Ending::LeftBefore => write!(f, "no longer open at {seen}: paid or otherwise"),
+            Ending::LeftAfter => write!(f, "in another state at {seen} ({late} late)"),
+        }
+    }
+}
+
+/// In whole seconds, where it is that long.
+fn shown(ms: u64) -> String {
+    length(Duration::from_millis(if ms < 10_000 { ms } else { ms / 1_000 * 1_000 }))
+}
+
+/// To the second, as people read it.
+fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).map_or_else(|_| time.to_string(), |it| it.to_string())
+}
