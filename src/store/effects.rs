@@ -167,10 +167,36 @@ impl Store {
             return Ok(statements);
         }
         let facts = self.table_facts(effect, &described.description).await?;
-        let statements = Statements::of(&described.description, &facts);
-        let statements = Arc::new(statements.map_err(|mistake| unfit(effect, &mistake))?);
+        let statements = match Statements::of(&described.description, &facts) {
+            Ok(statements) => Arc::new(statements),
+            Err(mut mistake) => {
+                if mistake.key == "zone" {
+                    mistake.what += &self.both_readings(&described.description, &facts).await?;
+                }
+                return Err(unfit(effect, &mistake));
+            }
+        };
         *described.statements.lock() = Some(Arc::clone(&statements));
         Ok(statements)
+    }
+
+    /// The deadline of an open row as UTC and as this session read it.
+    async fn both_readings(
+        &self,
+        Description { deadline, open, .. }: &Description,
+        facts: &Facts,
+    ) -> Result<String, StoreError> {
+        let sql = format!(
+            "SELECT ({deadline})::text, to_char((({deadline})::timestamptz) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), \
+             to_char({deadline}, 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), current_setting('TimeZone') \
+             FROM {} AS row WHERE ({open}) AND ({deadline}) IS NOT NULL LIMIT 1",
+            facts.table.name
+        );
+        let rows = self.rows("both_readings", &sql, &[]).await?;
+        Ok(rows.first().map_or_else(String::new, |row| {
+            let [value, here, utc, zone]: [String; 4] = [row.get(0), row.get(1), row.get(2), row.get(3)];
+            format!(" (of one row, {value} is {utc} in UTC, and {here} in {zone}, the zone of this session)")
+        }))
     }
 
     /// What the catalog says of the tables of a description; each of its fragments is looked at alone, so that a mistake is reported with

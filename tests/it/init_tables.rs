@@ -154,10 +154,14 @@ async fn a_deadline_without_a_zone_is_shown_in_both_zones_and_not_used() {
     assert!(run.stdout.contains(both), "{run}");
     assert_eq!(asked(&run), ["--zone UTC"]);
     assert!(written(&world, "overdue.toml").contains("\n# zone = \"UTC\"\n"));
+    // Its rows are deleted.
+    assert!(written(&world, "topology.toml").contains("\ngone = \"ack\""));
     let check = ["effect", "check", "expire", "--config", "made/overdue.toml"];
     let run = world.overdue_with(&check, &environment);
     assert_eq!(run.code, Some(78), "{run}");
     assert!(run.stderr.contains("zone"), "{run}");
+    let both = "(of one row, 2026-01-05 17:00:00 is 2026-01-05T17:00Z in UTC, and 2026-01-05T22:00Z in America/New_York, the zone of this session)";
+    assert!(run.stderr.contains(both), "{run}");
 }
 
 /// A table for cases that are made up.

@@ -239,6 +239,8 @@ impl Services {
 pub(super) fn http_client() -> reqwest::Client {
     // After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
     let client = reqwest::Client::builder().timeout(PATIENCE / 5).tls_certs_only([]);
+    // The broker closes a connection that is idle, perhaps while the next request is on its way.
+    let client = client.pool_max_idle_per_host(0);
     client.build().unwrap()
 }
 

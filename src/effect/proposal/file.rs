@@ -101,6 +101,12 @@ after = [\"5s\", \"1m\"]  # an order that fails is tried again after these, then
                 key(effect)
             ),
         );
+        if self.points.iter().any(|point| point.key == "delete") {
+            line(
+                &mut text,
+                "gone = \"ack\"  # a message whose row was deleted before is acked after one retry",
+            );
+        }
         text
     }
 }
