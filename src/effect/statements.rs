@@ -233,7 +233,9 @@ FROM (
     pub(super) fn close(&self, waiting: Waiting) -> String {
         let Description { name, open, unless, change, event, .. } = self.description;
         let (own, outcome) = (&self.facts.own_schema, self.description.outcome());
-        let (locked_from, locked_where) = self.rows("current_setting('overdue.locked', true)");
+        // The setting of a transaction is empty behind it, and not missing any more.
+        let (locked_from, locked_where) =
+            self.rows("nullif(current_setting('overdue.locked', true), '')");
         let key_text = self.key_text();
         let deadline = &self.deadline;
         let since = self.first_deadline();

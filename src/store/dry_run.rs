@@ -19,6 +19,7 @@ use crate::{
         obstacle::{Holder, Kind, Lock, Obstacle},
     },
     decisions::verdict::{Failure, Isolation, Suspect},
+    effect::Description,
     order::{OrderId, Outcome},
     text::error_chain,
 };
@@ -224,13 +225,19 @@ impl Store {
 
     /// It ends when the lock is seen: the attempt is cancelled then.
     async fn seen(&self, effect: &Effect, ids: &[OrderId]) -> Result<Lock, StoreError> {
-        let statements = self.statements(effect).await?;
         let client = self.cancellable(For::Anything).await?;
         let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
         let pid: i32 = self.named("blocker", pid)?.get(0);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let attempt = async {
             client.batch_execute(BEGIN_WAITING).await?;
+            // Where a table is locked as a whole no statements can be made for it.
+            if let Some(Description { table, releases, .. }) = effect.description() {
+                for table in releases.iter().map(|it| &it.table).chain([table]) {
+                    client.prepare(&format!("SELECT FROM {}", table.sql)).await?;
+                }
+            }
+            let Ok(statements) = self.statements(effect).await else { return Ok(()) };
             let path = ClosingPath::Message.as_str();
             let parameters: [&(dyn ToSql + Sync); 3] = [&texts, &path, &NO_TRACES];
             for sql in statements.lock.iter().chain([&statements.close]) {
