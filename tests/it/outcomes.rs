@@ -17,7 +17,8 @@ async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() 
     world.publish("500ms", &orders).await;
     world.until_closed(20).await;
     world.assert_invariants().await;
-    assert_eq!(world.rows_of("closures WHERE path = 'message'").await, 20);
+    // The first sweep may find the one that is overdue by an hour.
+    assert!(world.rows_of("closures WHERE path = 'message'").await >= 19);
     assert_eq!(world.number("SELECT sum(reserved)::bigint FROM stock").await, 0);
 
     let events = wire.take_many(&subscriber, 20).await;

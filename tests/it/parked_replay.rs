@@ -267,7 +267,10 @@ async fn an_order_whose_effect_still_fails_stays_and_the_others_go() {
     world.wire().await.publish_all("orders.park", "30m.unpaid", &orders).await;
     let worker = world.worker();
     let run = world.overdue(&["parked", "replay", "--yes"]);
-    insta::assert_snapshot!("effect_fails", shown(&world, &run));
+    // A line every five seconds, on a slow machine.
+    let text = shown(&world, &run);
+    let text: Vec<&str> = text.lines().filter(|line| !line.ends_with(" messages done")).collect();
+    insta::assert_snapshot!("effect_fails", text.join("\n"));
     world.until_closed(58).await;
     assert_eq!(worker.stop().await.parked, 0);
     all_back(&world, 2).await;
