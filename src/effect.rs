@@ -5,10 +5,8 @@ pub(crate) mod changes;
 mod deadline;
 pub(crate) mod description;
 pub(crate) mod facts;
-mod fragment;
 pub(crate) mod look;
 pub mod proposal;
-pub(crate) mod reference;
 mod release;
 pub(crate) mod statements;
 mod trial;
@@ -20,3 +18,12 @@ pub use facts::Facts;
 pub use statements::Statements;
 pub(crate) use trial::Trial;
 pub use watch::{Ended, Ending, Found, Watch};
+
+/// The effects `close`, `cancel` and `complete` of the reference tables, as they could stand in `overdue.toml`.
+const REFERENCE: &str = include_str!("effect/reference.toml");
+
+/// The description of the reference effect that is called so.
+pub fn reference(name: &str) -> Option<Description> {
+    let all: std::collections::BTreeMap<String, EffectKeys> = toml::from_str(REFERENCE).ok()?;
+    all.get(name)?.description(name).ok().flatten()
+}

@@ -145,8 +145,7 @@ pub mod effect {
     pub use crate::effect::{
         Description, EffectKeys, Facts, Statements,
         facts::{Column, Relation},
-        proposal,
-        reference::reference,
+        proposal, reference,
     };
     pub use crate::effect::{
         Ended, Ending, Found, Watch,

@@ -62,7 +62,7 @@ pub struct Timeout {
     pub effect: String,
     /// Queues that share its messages; `None` is one queue, and no exchange before it.
     pub shards: Option<u16>,
-    /// What becomes of a notice whose row is not in the database.
+    /// The disposition of a notice without a row in the database.
     pub gone: Gone,
 }
 

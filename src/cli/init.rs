@@ -165,7 +165,7 @@ impl Init {
         })
     }
 
-    /// What needs an answer, or what comes next.
+    /// Points that need an answer, or the next steps.
     fn finish(
         &self,
         proposal: &Proposal,
@@ -215,7 +215,7 @@ impl Init {
     }
 }
 
-/// What is found of a table, and proposed for it.
+/// A table as it was found, and the proposal for it.
 async fn look(
     store: &Store,
     table: &TableName,

@@ -27,7 +27,7 @@ pub(super) fn limit() -> String {
 pub struct GoneNotices {
     /// Its name.
     pub timeout: String,
-    /// Those that found no row.
+    /// Notices that found no row.
     pub gone: u64,
     /// All that were settled.
     pub all: u64,

@@ -93,7 +93,7 @@ pub struct Tries {
     pub busy: u32,
 }
 
-/// What it means that the database has no row for an order.
+/// The meaning of an order without a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Unseen {
     /// A fault.
@@ -130,7 +130,7 @@ impl Waits<'_> {
 
 /// Decides about a delivery. `route` says where a message waits on the broker for so long, or for as much of it as it can.
 ///
-/// `unseen` says what it means that there is no row. An order that is not due, guarded, locked by somebody else, or stopped by a fault that is not its own keeps its
+/// `unseen` is the meaning of an order without a row. An order that is not due, guarded, locked by another session, or stopped by a fault that is not its own keeps its
 /// attempt: waiting does not fail.
 pub fn decide(
     outcome: &Outcome,

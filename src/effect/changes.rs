@@ -1,4 +1,4 @@
-//! What an effect has done to rows, from their images before and after.
+//! Changes of rows, from their images before and after an effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 

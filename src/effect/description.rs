@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{deadline::is_name, fragment::unbalanced};
-use crate::{order::FinalState, text::sql::identifier};
+use super::deadline::is_name;
+use crate::{
+    order::FinalState,
+    text::sql::{identifier, unbalanced},
+};
 
 /// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
 const LONGEST_NAME: usize = 63;
@@ -124,15 +127,15 @@ pub struct Description {
     pub deadline: String,
     /// The time zone of a deadline without one.
     pub zone: Option<String>,
-    /// What is never later than the deadline.
+    /// An expression that is never later than the deadline.
     pub not_before: Option<String>,
     /// Rows whose deadline is earlier stay open.
     pub since: Since,
-    /// What happens to the row.
+    /// The change of the row.
     pub change: Change,
     /// The event that is published.
     pub event: Option<String>,
-    /// What closed rows give back.
+    /// Changes of other tables that give back.
     pub releases: Vec<Release>,
 }
 
@@ -150,7 +153,7 @@ pub enum Since {
 /// A column, without quotes, and an expression in SQL.
 pub(crate) type Assignment = (String, String);
 
-/// What happens to a row.
+/// A change of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Columns get new values.
@@ -166,7 +169,7 @@ pub enum Change {
 pub struct Release {
     /// The table that is changed.
     pub table: TableName,
-    /// What happens to its rows.
+    /// The change of its rows.
     pub change: Change,
     /// Tables between the row and the table.
     pub from: Option<String>,
@@ -188,7 +191,7 @@ pub struct TableName {
 pub struct Mistake {
     /// The key below `[effects.NAME]`; empty for the table as a whole.
     pub key: &'static str,
-    /// What is wrong, and what to write.
+    /// The mistake, and the line to write.
     pub what: String,
 }
 
@@ -325,7 +328,7 @@ impl Description {
         is_name(column.strip_prefix("row.").unwrap_or(column)).then_some((column, added.trim()))
     }
 
-    /// What `closures.outcome` says of a closed row: the last word of the event, or the name of the effect.
+    /// The value of `closures.outcome` for a closed row: the last word of the event, or the name of the effect.
     pub fn outcome(&self) -> &str {
         self.event.as_deref().map_or(&self.name, last_word)
     }

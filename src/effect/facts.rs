@@ -1,4 +1,4 @@
-//! What the catalog of a database says of the tables that a description names.
+//! The tables that a description names, as the catalog of the database has them.
 
 use serde::Deserialize;
 
@@ -54,7 +54,7 @@ impl Relation {
         self.unique.iter().any(|unique| unique.iter().all(|it| columns.contains(it)))
     }
 
-    /// What its rows are locked and changed by: the primary key, or a unique index without NULL.
+    /// The columns by which its rows are locked and changed: the primary key, or a unique index without NULL.
     pub fn row_key(&self) -> Option<&[String]> {
         let is_not_null =
             |name: &String| self.columns.iter().any(|it| it.name == *name && it.is_not_null);

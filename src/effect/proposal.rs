@@ -1,4 +1,4 @@
-//! What `overdue init` proposes for a table: a description, with a mark on each guess, and the questions that only the team can answer.
+//! The proposal of `overdue init` for a table: a description, with a mark on each guess, and the questions that only the team can answer.
 
 pub mod file;
 pub mod found;
@@ -30,7 +30,7 @@ pub fn singular(table: &str) -> String {
     words::one_of(table)
 }
 
-/// What the team has said: an option that is given is no guess.
+/// Answers of the team: an option that is given is no guess.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// The name of the effect.
@@ -53,7 +53,7 @@ pub struct Answers {
     pub set: Vec<(String, String)>,
     /// Whether rows are deleted.
     pub delete: bool,
-    /// What is given back to tables; to others it is guessed.
+    /// Releases to these tables; releases to others are guessed.
     pub releases: Vec<ReleaseKeys>,
     /// Whether nothing else is given back.
     pub nothing_else: bool,
@@ -76,11 +76,11 @@ pub struct Proposal {
     pub table: String,
     /// The keys of the description, in their order.
     pub points: Vec<Point>,
-    /// What is given back.
+    /// Releases.
     pub releases: Vec<ReleasePoint>,
     /// Milliseconds until a notice is due, and where that comes from if it is a guess.
     pub after: (u64, Option<String>),
-    /// What else is worth knowing.
+    /// Notes for the reader of the file.
     pub notes: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub struct Point {
     pub remark: Option<Remark>,
 }
 
-/// What is given back to a table.
+/// A release to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleasePoint {
     /// The keys of the block.
@@ -115,12 +115,12 @@ pub enum Value {
     True,
 }
 
-/// What is said of a guess or of a question.
+/// A remark on a guess or a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// What is asked for.
+    /// The subject.
     pub ask: Ask,
-    /// What is so, and why it matters.
+    /// The fact, and why it matters.
     pub what: String,
     /// Values that could be meant; of a guess the first one is what was guessed.
     pub choices: Vec<String>,
@@ -148,7 +148,7 @@ impl Remark {
     }
 }
 
-/// What is asked for.
+/// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ask {
     /// The columns of the key.
@@ -170,7 +170,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// What stands for an answer.
+    /// The option that answers it.
     pub fn placeholder(&self) -> &'static str {
         match self {
             Self::Key => "COLUMN",
@@ -258,7 +258,7 @@ impl Proposal {
         points.chain(self.releases.iter().filter_map(|it| it.remark.as_ref()))
     }
 
-    /// What only the team can answer.
+    /// Questions that only the team can answer.
     pub fn questions(&self) -> impl Iterator<Item = &Remark> {
         self.remarks().filter(|it| it.is_needed)
     }

@@ -271,7 +271,7 @@ fn is_operand(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || "_.\"".contains(it))
 }
 
-/// The conditions between the `AND` of the outermost level. One with `BETWEEN` or `CASE` is not taken apart.
+/// The conditions between the `AND` of the outermost level. A condition with `BETWEEN` or `CASE` is not taken apart.
 fn conjuncts(condition: &str) -> Vec<String> {
     let upper = condition.to_ascii_uppercase();
     if upper.contains("BETWEEN") || upper.contains("CASE") || upper.contains(" OR ") {

@@ -24,7 +24,7 @@ pub struct Statements {
     pub overdue: Option<String>,
 }
 
-/// What a statement of the description waits for.
+/// The locks that a statement waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// Until a lock on what is released is free.
@@ -61,7 +61,7 @@ impl Statements {
     }
 }
 
-/// What a role is granted to run the effect: privileges, and the table.
+/// The privileges that a role needs to run the effect, with their tables.
 pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
         // Locking a row takes UPDATE as well.

@@ -1,4 +1,4 @@
-//! What closes rows today, seen from beside it: which rows came due, when each of them was no longer open, and how a deadline of ours
+//! The program that closes rows today, seen from beside it: which rows came due, when each of them was no longer open, and how a deadline of ours
 //! compares with that.
 
 use std::{
@@ -17,7 +17,7 @@ const SHOWN: usize = 10;
 /// Durations below it are kept to the millisecond, longer ones to three digits: a look is no finer.
 const DIGITS: u64 = 1_000;
 
-/// What a look finds of a row that was open before.
+/// A row that was open before, as a look finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// It is open.
@@ -180,7 +180,7 @@ impl Watch {
         keys
     }
 
-    /// What was seen until `now`.
+    /// The report of everything seen until `now`.
     pub fn report(&self, now: Timestamp) -> Report {
         let mut open: Vec<_> = self.rows.iter().filter(|(_, row)| row.due_at <= now).collect();
         open.sort_by_key(|(key, row)| (row.due_at, *key));
@@ -303,7 +303,7 @@ pub struct StillOpen {
     pub overdue_ms: u64,
 }
 
-/// What was seen.
+/// A report of the looks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Of the form of this answer.
@@ -341,7 +341,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What the deadline of the effect is beside what closes rows today.
+    /// The deadline of the effect beside the times at which rows are closed today.
     pub fn comparison(&self) -> Option<String> {
         let Self { closed, closed_early, .. } = self;
         let early = shown(closed_early.median_ms);

@@ -69,7 +69,7 @@ impl Contract<'_> {
     /// A failure of the statement `sql`, with where that is written.
     pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
         let (effect, file) = self.place();
-        // A row that fails, or a lock that somebody holds, says nothing of the tables.
+        // A row that fails, or a lock that another session holds, says nothing of the tables.
         let have_changed = error.kind() == FailureKind::Configuration || error.is_stale();
         if let Some(effect) = self.effect().filter(|_| have_changed) {
             effect.forget();

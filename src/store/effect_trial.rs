@@ -1,4 +1,4 @@
-//! What a described effect does to real rows, in a transaction that is rolled back.
+//! A trial of a described effect on real rows, in a transaction that is rolled back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -31,7 +31,7 @@ const HIDDEN: &str =
 /// Rows whose values are looked at to say which there are.
 const SAMPLED: i64 = 10_000;
 
-/// What a described effect has done to rows before it was rolled back.
+/// Changes that a described effect made before it was rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The table of the effect.

@@ -52,7 +52,7 @@ impl Store {
         watched::watched(description, &facts).map_err(|mistake| unfit(effect, &mistake))
     }
 
-    /// What has become of rows; those that are not there any more are left out.
+    /// Rows by their key, without the rows that were deleted.
     pub(crate) async fn watched_rows(
         &self,
         watched: &str,

@@ -13,7 +13,7 @@ use crate::effect::{
     Description, Facts, Statements,
     description::{Change, Mistake, TableName},
     facts::Relation,
-    reference::reference,
+    reference,
 };
 
 /// The effect of a timeout.
@@ -48,7 +48,7 @@ pub struct Written {
 /// A description, and the statements that were made of it.
 #[derive(Debug)]
 pub struct Described {
-    /// What is described.
+    /// The description.
     pub description: Description,
     /// Where that stands, for messages.
     pub place: String,
@@ -199,7 +199,7 @@ impl Store {
         }))
     }
 
-    /// What the catalog says of the tables of a description; each of its fragments is looked at alone, so that a mistake is reported with
+    /// Reads the catalog for the tables of a description; each of its fragments is looked at alone, so that a mistake is reported with
     /// its key.
     pub(crate) async fn table_facts(
         &self,

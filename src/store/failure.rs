@@ -173,7 +173,7 @@ pub enum StoreError {
     Unaccepted { effect: String, place: String, change: String },
     /// The tables are not those that a built-in effect is for.
     #[error(
-        "effect `{effect}` is built in, for the reference tables, whose order ids are text, and these are others ({found}): \
+        "effect `{effect}` is built in, for the reference tables, and these are others ({found}): \
          `overdue init` writes an effect for tables of your own to start from (docs/your-own-tables.md); or correct \
          database.search_path"
     )]

@@ -1,4 +1,4 @@
-//! What `overdue init` reads of a table and of some of its rows: never all of a large table.
+//! The reading of a table and of some of its rows for `overdue init`: never all of a large table.
 
 use tokio_postgres::{Row, types::Json};
 
@@ -63,7 +63,7 @@ impl Store {
         Ok(rows.into_iter().map(named).collect())
     }
 
-    /// What was found of a table.
+    /// Reads a table.
     pub(crate) async fn found(
         &self,
         table: &TableName,
@@ -124,7 +124,7 @@ impl Store {
         })
     }
 
-    /// What the newest value of each column without time zone means, in UTC and in another zone.
+    /// The newest value of each column without time zone, in UTC and in another zone.
     async fn readings(&self, found: &Found) -> Result<Vec<Reading>, StoreError> {
         const SQL: &str = "SELECT to_char(it, 'YYYY-MM-DD HH24:MI'), to_char(it, 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), \
                            to_char(it AT TIME ZONE $2 AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"') \
@@ -194,7 +194,7 @@ fn here() -> String {
     name.unwrap_or(ANOTHER).to_owned()
 }
 
-/// What PostgreSQL says of an option.
+/// An option that PostgreSQL refuses.
 fn answered(option: &'static str, error: StoreError) -> Unknown {
     let said = match &error {
         StoreError::Statement { source, .. } if error.is_answer() => {

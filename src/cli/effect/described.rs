@@ -1,4 +1,4 @@
-//! What a described effect would do to open rows, and what is wrong with that.
+//! A trial of a described effect on open rows, with findings.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ const LARGE: f32 = 1_000_000.0;
 /// Open rows that a look for overdue ones may read.
 const MOST_READ: i64 = 10_000;
 
-/// What a described effect would do.
+/// Changes that a described effect would make.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct WouldDo {
     /// Open rows that it was tried on, due or not.
@@ -32,9 +32,9 @@ pub(super) struct WouldDo {
     pub(super) examples: Vec<String>,
     /// Each change with its sum.
     pub(super) sums: Vec<String>,
-    /// What triggers did to other tables.
+    /// Changes that triggers made in other tables.
     pub(super) triggers: Vec<String>,
-    /// What is wrong, and what to write.
+    /// Mistakes, each with the line to write.
     pub(super) findings: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl WouldDo {
             };
             would.finding(format!("no row is open by `{}`{there}", description.open));
         }
-        // What the columns of the reference tables mean is known.
+        // The columns of the reference tables have a known meaning.
         let to_judge = open.filter(|_| !effect.is_built_in());
         if let Some(late) = to_judge.and_then(|open| every_row_is_late(description, open)) {
             would.finding(late.replace("NOW", &late_by(open, store.now().await?)));
@@ -244,7 +244,7 @@ pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, Store
     Ok(text.trim_end().to_owned())
 }
 
-/// What a person is asked to accept: a line of the description that leaves it alone, and what it is.
+/// The rows that a person is asked to accept, and the line of the description that leaves them alone.
 pub(super) async fn backlog(
     store: &Store,
     effect: &Effect,

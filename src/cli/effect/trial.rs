@@ -19,7 +19,7 @@ const TRIED: i64 = 20;
 pub(super) struct Trial {
     /// Orders.
     pub(super) orders: usize,
-    /// Those of them that are open, where nobody named any.
+    /// Open orders among them, where none was named.
     pub(super) open: Vec<OrderId>,
     /// What would have become of them: the word, and how many.
     pub(super) outcomes: BTreeMap<String, usize>,

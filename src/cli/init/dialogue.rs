@@ -57,7 +57,7 @@ fn show(remark: &Remark) {
     }
 }
 
-/// What is typed; a number is one of the choices, nothing is the first of them.
+/// Reads an answer; a number is one of the choices, an empty line is the first of them.
 fn read(remark: &Remark) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::failed(format!("cannot read the answer: {error}"));
     let default = remark

@@ -20,7 +20,7 @@ const OVERDUE: &str = "overdue.toml";
 /// The files of a folder.
 pub(super) struct Files {
     folder: PathBuf,
-    /// What is in them, where a table is added.
+    /// Their contents, where a table is added.
     there: Option<There>,
 }
 
@@ -106,7 +106,7 @@ impl Files {
                 [there.topology_with(proposal)?, settings]
             }
         };
-        // One that the program would refuse is not written, but for what needs an answer.
+        // A file that the program would refuse is written only where a point needs an answer.
         Topology::parse(&written[0]).map_err(|findings| {
             let report = report::render(TOPOLOGY, &written[0], &findings);
             Failure::failed(format!(

@@ -201,7 +201,7 @@ pub struct ZonelessTrigger {
     pub column: String,
     /// The type of that.
     pub column_type: String,
-    /// What makes it again, with the zone UTC.
+    /// The statement that makes it again, with the zone UTC.
     pub write: String,
     /// The time zone of the session that was asked.
     pub session_zone: String,

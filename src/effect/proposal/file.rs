@@ -8,7 +8,7 @@ use crate::{
     text::{duration, one_line},
 };
 
-/// What `overdue.toml` begins with.
+/// The beginning of `overdue.toml`.
 pub const SETTINGS: &str = "\
 # overdue.toml: the settings. Every key: docs/settings.md; `overdue config` shows those in effect.
 
@@ -188,7 +188,7 @@ fn release_lines(text: &mut String, effect: &str, release: &ReleasePoint) {
         return;
     };
     line(text, &remark_line(remark));
-    // A block without its amount is refused, so nothing runs before somebody has said which sign is right.
+    // A block without its amount is refused, so nothing runs before the team has chosen the sign.
     for it in block.lines() {
         let is_left_out = remark.is_needed && it.starts_with("add = ");
         line(text, &if is_left_out { format!("# {it}") } else { it.to_owned() });

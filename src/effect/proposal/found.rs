@@ -1,4 +1,4 @@
-//! What was found of a table: its columns, its neighbours, and some of its rows.
+//! A table as it was found: its columns, its neighbours, and some of its rows.
 
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ pub(super) const MILLISECONDS: f64 = 1e11;
 /// A column with more values than this has no states.
 const MOST_STATES: usize = 30;
 
-/// What was found of a table.
+/// A table as it was found.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Found {
     /// The table itself, then its neighbours: those that refer to it, and those that it and they refer to.
@@ -27,7 +27,7 @@ pub struct Found {
     /// Rows that were looked at.
     #[serde(skip)]
     pub sample: Sample,
-    /// What values without time zone mean.
+    /// The meaning of values without a time zone.
     #[serde(skip)]
     pub readings: Vec<Reading>,
     /// The type of a deadline that was given.
@@ -67,7 +67,7 @@ pub struct Column {
     pub is_not_null: bool,
     /// Its default, in SQL.
     pub default: Option<String>,
-    /// What a CHECK says of this column alone, in SQL.
+    /// The CHECK constraints of this column alone, in SQL.
     pub check: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Sample {
     pub open: Option<Vec<bool>>,
 }
 
-/// What a value without a time zone means.
+/// The meaning of a value without a time zone.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// The column.
@@ -108,13 +108,13 @@ pub struct Reading {
     pub value: String,
     /// Which instant it is if it is in UTC.
     pub in_utc: String,
-    /// Another zone: that of the database, or of this machine.
+    /// Another zone: the zone of the database, or of this machine.
     pub zone: String,
     /// Which instant it is in that one.
     pub in_zone: String,
 }
 
-/// What a column of times means for the open rows.
+/// The meaning of a column of times for the open rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Deadlines {
     pub(super) open: usize,
@@ -264,7 +264,7 @@ impl Sample {
         self.values(column).map(|it| it.and_then(|it| it.parse().ok()))
     }
 
-    /// What a column would mean as the deadline of the rows for which `open` is true; `seconds` after it.
+    /// The meaning of a column as the deadline of the rows for which `open` is true; `seconds` after it.
     pub(super) fn deadlines(&self, column: &str, open: &[bool]) -> Deadlines {
         let mut found =
             Deadlines { open: 0, overdue: 0, never: 0, newest: f64::INFINITY, oldest: 0.0 };

@@ -141,7 +141,7 @@ impl Proposer<'_> {
             let states = main.states(sample);
             let choice =
                 main.default_value().or_else(|| states.first().map(|(state, _)| state.clone()));
-            // What the choice would mean.
+            // The meaning of the choice.
             life.is_open = sample.values(&main.name).map(|it| it == choice.as_deref()).collect();
             let what = format!("no word says which rows are open: {seen}");
             let choices = choice.iter().map(|it| condition(main, &[it.as_str()])).collect();

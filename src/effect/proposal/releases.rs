@@ -1,4 +1,4 @@
-//! What closed rows seem to give back: counters of the tables that they, or their lines, refer to.
+//! Releases that the catalog suggests: counters of the tables that they, or their lines, refer to.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{effect::description::ReleaseKeys, text::sql::identifier};
 
-/// What lines are called in a condition.
+/// The alias of lines in a condition.
 const LINE: &str = "item";
 
 impl Proposer<'_> {
-    /// What is given back, and the tables that refer to the row and stay as they are.
+    /// The releases, and the tables that refer to the row and stay as they are.
     pub(super) fn releases(&self) -> (Vec<ReleasePoint>, Vec<String>) {
         let children: Vec<(&Link, &Table)> =
             self.found.links.iter().filter_map(|it| self.child(it)).collect();
@@ -70,7 +70,7 @@ impl Proposer<'_> {
         }
     }
 
-    /// What was said of a counter.
+    /// The answer for a counter.
     fn sign(&self, counter: &str) -> Option<&(String, Option<char>)> {
         self.answers.signs.iter().find(|(it, _)| it == counter)
     }
@@ -165,7 +165,7 @@ fn in_sql(table: &Table) -> String {
     schema + &identifier(&table.name)
 }
 
-/// What refers is equal to what is referred to.
+/// The condition of a foreign key.
 fn joined(link: &Link, from: &str, to: &str) -> String {
     equal(link.columns.iter().zip(&link.referred), from, to)
 }
@@ -202,7 +202,7 @@ fn amount(table: &Table) -> Option<&Column> {
         .map(|(_, it)| it)
 }
 
-/// What is given back, as `--release` says it.
+/// A release, as `--release` has it.
 ///
 /// # Errors
 /// It cannot be read; what to write.
@@ -245,7 +245,7 @@ pub fn parse_release(text: &str) -> Result<ReleaseKeys, String> {
     Ok(keys)
 }
 
-/// What stands before and behind a word of SQL.
+/// The text before and behind a word of SQL.
 fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let at = text.to_ascii_uppercase().find(&format!(" {word} "))?;
     Some((text[..at].trim(), text[at + word.len() + 2..].trim()))

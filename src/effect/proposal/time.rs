@@ -58,7 +58,7 @@ impl Proposer<'_> {
         let creation = || {
             let is_created = |it: &&Column| it.is_time() && words::is_created(&it.name);
             let mut columns: Vec<&Column> = self.table.columns.iter().filter(is_created).collect();
-            // One that each row has.
+            // A column that each row has.
             columns.sort_by_key(|it| !self.found.sample.rows.is_empty() && !is_filled(it));
             columns.into_iter().next()
         };
@@ -249,7 +249,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// What a column means for the open rows.
+/// The meaning of a column for the open rows.
 fn meaning(name: &str, deadlines: Deadlines) -> String {
     let Deadlines { open, overdue, never, oldest, .. } = deadlines;
     if open == 0 {

@@ -108,7 +108,7 @@ const ENDED: &[&str] = &[
     "ended",
     "resolved",
 ];
-/// Those of them that are set when nothing was done in time.
+/// Words among them for rows on which nothing was done in time.
 const ENDED_IN_TIME: &[&str] =
     &["cancel", "cancelled", "canceled", "expired", "closed", "abandoned"];
 /// Columns that say when a row was changed.
@@ -185,12 +185,12 @@ const COUNTED: &[&str] = &[
     "is_tracked",
 ];
 
-/// What a counter counts.
+/// The kind of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
-    /// What is taken: it goes down.
+    /// Pieces that are taken: it goes down.
     Taken,
-    /// What is left: it goes up.
+    /// Pieces that are left: it goes up.
     Left,
     /// The name does not say.
     Unclear,
@@ -326,7 +326,7 @@ pub(super) fn is_counted(column: &str) -> bool {
     is(column, COUNTED)
 }
 
-/// One of what a table has: `order` of `orders`, in small letters.
+/// The singular of a table's name: `order` of `orders`, in small letters.
 pub(super) fn one_of(table: &str) -> String {
     let name = parts(table).join("_");
     match name.strip_suffix('s') {

@@ -110,7 +110,7 @@ async fn outcomes(
     Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
 }
 
-/// What it means that there is no row: asked where a notice would be acked because of that.
+/// Asks for the meaning of an order without a row, where a notice would be acked because of that.
 async fn unseen(
     context: &ConsumerContext,
     batch: &[Delivery],
