@@ -169,6 +169,8 @@ def act(visit):
     page.click("button[value=pause]")
     page.wait_for_selector("section:has-text('no worker closes its orders')")
     page.click("button[value=resume]")
+    # A second click on the first page would take its request back.
+    page.wait_for_selector("h1:has-text('End the pause of unpaid?')")
     page.click("button[value=resume]")
     page.wait_for_selector("p:has-text('Nothing is paused.')")
 
@@ -189,6 +191,7 @@ def plain(visit):
     visit.parked(page)
     page.check("input[aria-label='Select late-0'] >> nth=0")
     page.click("button[value=replay-selected]")
+    page.wait_for_selector("h1:has-text('Replay 1 message?')")
     page.click("button[value=replay-selected]")
     page.wait_for_selector("section:has-text('Done:')")
 
