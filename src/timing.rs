@@ -8,7 +8,7 @@ use std::time::Duration;
 const TEST_STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 /// A machine that tests share may do nothing for so long.
 const TEST_STALL: Duration = Duration::from_secs(15);
-/// A broker or a database that has too much to do is slow, not gone.
+/// A broker that has too much to do is slow, not gone.
 const TEST_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time-outs and intervals of broker, database and worker.
@@ -93,16 +93,13 @@ impl Timing {
     /// For tests in which nothing is silent: the program looks ten times as often, and a slow machine has the time that it needs.
     pub fn often() -> Self {
         Self {
-            connect: TEST_PATIENCE,
             handshake: TEST_PATIENCE,
             api_call: TEST_PATIENCE,
-            hand_over: TEST_PATIENCE,
             confirm: TEST_PATIENCE,
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
             page_request: TEST_STALL,
             last_page: TEST_STALL,
-            database_silence: TEST_PATIENCE,
-            database_probe: TEST_PATIENCE,
+            database_silence: TEST_STALL,
             place_silence: TEST_STALL,
             ..Self::divided(1, 10)
         }

@@ -42,34 +42,34 @@ async fn all_closed_without_a_retry(world: &World, worker: RunningWorker, orders
 #[apply(world_test)]
 async fn locked_orders_hold_up_nobody_and_burn_no_retry() {
     let world = World::new().await;
-    due(&world, 2_000).await;
+    due(&world, 1_000).await;
     let mut client = world.store.client().await.unwrap();
     let held = client.transaction().await.unwrap();
     let few = "SELECT FROM orders WHERE id = ANY ($1) FOR UPDATE";
     assert_eq!(held.execute(few, &[&ids("o", 20)]).await.unwrap(), 20);
     let worker = world.worker();
-    world.until_closed(1_980).await;
+    world.until_closed(980).await;
     held.rollback().await.unwrap();
-    all_closed_without_a_retry(&world, worker, 2_000).await;
+    all_closed_without_a_retry(&world, worker, 1_000).await;
 }
 
 /// Two of five orders need the SKU.
 #[apply(world_test)]
 async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_others() {
     let world = World::new().await;
-    due(&world, 2_000).await;
+    due(&world, 500).await;
     world.orders("paying", 5, 3_600_000).await;
     let mut client = world.store.client().await.unwrap();
     let held = hold_stock(&mut client, "sku-0").await;
     let worker = world.worker();
-    world.until_closed(1_200).await;
+    world.until_closed(300).await;
     // `paying-0` to `paying-2` need other stock.
     for n in 0..=2 {
         assert!(world.pay(&format!("paying-{n}")).await);
     }
-    assert_eq!(world.closed().await, 1_200);
+    assert_eq!(world.closed().await, 300);
     held.rollback().await.unwrap();
-    all_closed_without_a_retry(&world, worker, 2_000).await;
+    all_closed_without_a_retry(&world, worker, 500).await;
 }
 
 /// Batches that pass over what is locked would pass over each other's stock as well, so they take turns. Without `overdue_sql`
@@ -77,15 +77,15 @@ async fn locked_stock_holds_up_only_the_orders_that_need_it_and_no_payment_of_ot
 #[apply(world_test)]
 async fn orders_that_need_no_locked_stock_are_closed_by_their_messages_alone() {
     let world = World::new().await;
-    due(&world, 2_000).await;
+    due(&world, 500).await;
     let mut client = world.store.client().await.unwrap();
     let held = hold_stock(&mut client, "sku-0").await;
     let worker = world.worker_of(Effect::written("close", WRITTEN, None), settings());
-    world.until_closed(1_200).await;
-    worker.until("the others wait", |counts| counts.held >= 800).await;
-    assert_eq!(world.closed().await, 1_200);
+    world.until_closed(300).await;
+    worker.until("the others wait", |counts| counts.held >= 200).await;
+    assert_eq!(world.closed().await, 300);
     held.rollback().await.unwrap();
-    all_closed_without_a_retry(&world, worker, 2_000).await;
+    all_closed_without_a_retry(&world, worker, 500).await;
 }
 
 /// Another effect knows nothing of `busy`: its statement waits for a short while, and is split.

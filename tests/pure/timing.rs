@@ -31,8 +31,8 @@ fn who_waits_for_a_lock_waits_for_the_longest_change() {
 fn tests_wait_for_less_in_one_of_two_ways() {
     let (product, often, tenth) = (Timing::default(), Timing::often(), Timing::tenth());
     assert_eq!(
-        (often.confirm, often.undeleted_again),
-        (product.confirm, product.undeleted_again / 10)
+        (often.topology_lock, often.undeleted_again),
+        (product.topology_lock, product.undeleted_again / 10)
     );
     assert_eq!(
         (tenth.confirm, tenth.undeleted_again),
