@@ -45,7 +45,7 @@ lint: ## formatting, clippy, documentation and shell scripts, warnings are error
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo 'lint: shellcheck is not installed: skipping the shell scripts' >&2; fi
 
-lint-features: ## clippy without the feature otlp; with OVERDUE_TEST_ALL=1 a part of `make test`
+lint-features: ## clippy without the feature otlp: all dependencies are compiled again
 	cargo clippy --no-default-features -- -D warnings
 
 prose: ## spelling and words of the pages, with textlint
