@@ -47,6 +47,8 @@ pub struct Topology {
     pub retry: Vec<Level>,
     /// An exchange of the delayed message plugin that is taken over.
     pub compat: Option<XDelay>,
+    /// Where the order id is in a body, as JSON pointers; empty is `/order_id`.
+    pub order_id: Vec<String>,
 }
 
 /// A business rule: what happens to an order whose time is up.
@@ -137,6 +139,11 @@ impl Topology {
                 exchange: section.exchange.get_ref().clone(),
                 routing: section.routing,
             }),
+            order_id: file
+                .message
+                .order_id
+                .as_ref()
+                .map_or_else(Vec::new, |it| it.get_ref().clone()),
         })
     }
 

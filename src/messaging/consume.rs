@@ -302,6 +302,7 @@ fn passed_on(properties: &BasicProperties) -> Option<Box<Properties>> {
         timestamp_s: *properties.timestamp(),
         kind: properties.kind().as_ref().map(ToString::to_string),
         app_id: properties.app_id().as_ref().map(ToString::to_string),
+        user_id: properties.user_id().as_ref().map(ToString::to_string),
     };
     (passed_on != Properties::default()).then(|| Box::new(passed_on))
 }

@@ -66,7 +66,7 @@ impl Cause {
         };
         let queue = death.queue.clone();
         match death.reason.as_str() {
-            "rejected" => match received.notice() {
+            "rejected" => match received.notice(topology) {
                 Err(Unreadable::TooLarge(bytes)) => Self::TooLarge { bytes },
                 Err(unreadable) => Self::Written(unreadable.to_string()),
                 Ok(_) => Self::Rejected { queue },

@@ -55,7 +55,7 @@ impl ParkedMessage {
         (parked.at, parked.attempts, cause.to_string(), &timeout).hash(&mut print);
         Self {
             print: print.finish(),
-            order: received.notice().ok().map(|notice| notice.order_id),
+            order: received.notice(topology).ok().map(|read| read.notice.order_id),
             cause,
             timeout,
             parked_at: parked.at,

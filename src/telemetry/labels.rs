@@ -86,6 +86,7 @@ pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
             &METRICS.put_back,
             &METRICS.retried,
             &METRICS.gone,
+            &METRICS.ignored_hints,
             &METRICS.copy_failures,
             &METRICS.scheduled,
         ];

@@ -67,6 +67,8 @@ metrics! {
         "Messages put into the parking lot.";
     gone: Counter<1> = "overdue_gone_total", &["timeout"],
         "Messages acked because their row was deleted: gone = \"ack\" of their timeout.";
+    ignored_hints: Counter<1> = "overdue_ignored_due_at_total", &["timeout"],
+        "Notices whose due_at is not a time with a zone: it is ignored, and the database decides alone.";
     copy_failures: Counter<1> = "overdue_copy_failures_total", &["timeout"],
         "Times that copies for a level or the parking lot were not confirmed; each is tried again.";
     sessions: Counter<0> = "overdue_sessions_total", &[],

@@ -1,10 +1,10 @@
-//! What works again, and what was done: lines for those who look whether all is well.
+//! Work that goes on again, what was done, and notices that are read in part.
 
 use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::observed::Counts;
+use super::{Label, metrics::METRICS, observed::Counts};
 use crate::text::millis;
 
 pub(crate) fn sweep_works(effect: &str) {
@@ -71,5 +71,34 @@ pub(crate) fn worked(before: Counts, now: Counts, latest: Duration) {
         swept = more(|it| it.swept),
         latest_ms = Some(millis(latest)).filter(|latest| *latest > 0),
         "worked"
+    );
+}
+
+/// A notice whose `due_at` is ignored.
+#[derive(Debug)]
+pub(crate) struct IgnoredHint {
+    pub(crate) of: Label,
+    /// As it was written.
+    pub(crate) due_at: String,
+    pub(crate) app_id: Option<String>,
+    pub(crate) user_id: Option<String>,
+}
+
+pub(crate) fn hint_ignored(timeout: &str) {
+    METRICS.ignored_hints.add([timeout], 1);
+}
+
+pub(crate) fn hints_ignored(timeout: &str, notices: usize, first: &IgnoredHint) {
+    let IgnoredHint { of, due_at, app_id, user_id } = first;
+    warn!(
+        timeout,
+        notices,
+        first_order = of.order,
+        trace_id = of.trace_id,
+        due_at,
+        app_id,
+        user_id,
+        "due_at of these notices is ignored: it is no time with a zone such as 2026-11-20T10:30:00Z; the deadline in the database \
+         decides alone"
     );
 }

@@ -54,6 +54,9 @@ pub(crate) struct TopologyFile {
     /// What takes the place of something that is gone.
     #[serde(default)]
     pub compat: CompatSection,
+    /// Bodies of notices that other programs have written.
+    #[serde(default)]
+    pub message: MessageSection,
 }
 
 /// How messages are delayed.
@@ -232,6 +235,21 @@ pub enum RoutingType {
     Fanout,
     /// By headers.
     Headers,
+}
+
+/// Bodies of notices that other programs have written.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MessageSection {
+    /// Where the order id is in a body: JSON pointers (RFC 6901), of which the first that leads to a value counts.
+    #[serde(default)]
+    #[schemars(
+        with = "Vec<String>",
+        inner(regex(pattern = "^(/([^~/]|~[01])*)+$")),
+        extend("default" = ["/order_id"]),
+        example = ["/message/orderId"]
+    )]
+    pub order_id: Option<Spanned<Vec<String>>>,
 }
 
 /// A delay level: whole number and one unit (ms, s, m, h, d), up to ten years.

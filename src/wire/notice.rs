@@ -1,5 +1,7 @@
 //! The body of a message: "look at this order when the level lets it go".
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +12,10 @@ use crate::order::{OrderId, OrderIdError};
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Parsers quote what they do not understand; the reason travels in a header, which has to fit into one frame.
 const MAX_REASON_CHARS: usize = 200;
+/// An example in a log line.
+const MAX_HINT_CHARS: usize = 60;
+/// A number below it is seconds since 1970, until the year 5138.
+const LEAST_MS: i64 = 100_000_000_000;
 
 /// The message an order service publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,56 +36,82 @@ pub enum Unreadable {
     TooLarge(usize),
     #[error("the body is not UTF-8")]
     NotUtf8,
+    #[error("the body is a serialized Java object; publish the order id as text, or JSON")]
+    Java,
     #[error("the body is not a due notice in JSON: {0}")]
     Json(String),
     #[error(transparent)]
     OrderId(#[from] OrderIdError),
 }
 
+/// A body that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadNotice {
+    /// The order, and when its publisher thinks it is due.
+    pub notice: DueNotice,
+    /// `due_at` as it was written, where it is not a time with a zone: the hint is ignored.
+    pub ignored_due_at: Option<String>,
+}
+
 /// Values of any kind, so that one of the wrong kind is refused in the words of this contract.
 #[derive(Deserialize)]
 struct JsonNotice {
+    #[serde(default)]
     order_id: Value,
     #[serde(default)]
     due_at: Value,
 }
 
 impl DueNotice {
-    /// Reads a body: a JSON object with `order_id` and optionally `due_at`, or the bare order id as text.
+    /// Reads a body: a JSON object with `order_id` and optionally `due_at`, or the bare order id, as text or as JSON text.
     ///
     /// What starts like JSON is read as JSON whatever the content type says, because tutorials rarely set it.
     ///
     /// # Errors
     /// Says in one sentence why the body is not a due notice.
     pub fn decode(body: &[u8]) -> Result<Self, Unreadable> {
+        Self::read(body, &[]).map(|read| read.notice)
+    }
+
+    /// Reads a body whose order id is at the first of the JSON pointers that leads to a value; without any, at `/order_id`.
+    ///
+    /// # Errors
+    /// Says in one sentence why the body is not a due notice.
+    pub fn read(body: &[u8], order_id: &[String]) -> Result<ReadNotice, Unreadable> {
         if body.len() > MAX_BODY_BYTES {
             return Err(Unreadable::TooLarge(body.len()));
         }
-        let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
+        let text = std::str::from_utf8(body).map_err(|_| match body {
+            [0xac, 0xed, 0, 5, ..] => Unreadable::Java,
+            _ => Unreadable::NotUtf8,
+        })?;
         // Writers of UTF-8 on some platforms put a byte order mark first.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
+        let bare = |id: &str| {
+            let notice = Self { order_id: OrderId::parse(id)?, due_at: None };
+            Ok(ReadNotice { notice, ignored_due_at: None })
+        };
         match text.as_bytes().first() {
             None => Err(Unreadable::Empty),
-            Some(b'{') => Self::decode_json(text),
-            // serde would read a list as the fields in their order.
-            Some(b'[' | b'"') => Err(Unreadable::Json("it is not an object".to_owned())),
-            Some(_) => Ok(Self { order_id: OrderId::parse(text)?, due_at: None }),
-        }
-    }
-
-    fn decode_json(text: &str) -> Result<Self, Unreadable> {
-        let notice: JsonNotice =
-            serde_json::from_str(text).map_err(|error| json(&error.to_string()))?;
-        let due_at = due_at(&notice.due_at)?;
-        match notice.order_id {
-            Value::String(id) => Ok(Self { order_id: OrderId::parse(&id)?, due_at }),
-            Value::Number(number) if number.is_i64() || number.is_u64() => {
-                Ok(Self { order_id: OrderId::parse(&number.to_string())?, due_at })
+            Some(b'"') => bare(&parse::<String>(text)?),
+            Some(b'{') if order_id.is_empty() => {
+                // Members that are not looked for are skipped.
+                let JsonNotice { order_id, due_at } = parse(text)?;
+                match order_id {
+                    Value::Null => Err(missing(&parse(text)?, &["/order_id"])),
+                    id => found(&id, &due_at),
+                }
             }
-            other => Err(json(&format!(
-                "`order_id` is {}, it has to be text or a whole number of 64 bits",
-                kind(&other)
-            ))),
+            Some(b'{' | b'[') => {
+                let body: Value = parse(text)?;
+                let mut values = order_id.iter().filter_map(|pointer| body.pointer(pointer));
+                match values.find(|value| !value.is_null()) {
+                    Some(id) => found(id, body.get("due_at").unwrap_or(&Value::Null)),
+                    None if order_id.is_empty() => Err(missing(&body, &["/order_id"])),
+                    None => Err(missing(&body, order_id)),
+                }
+            }
+            Some(_) => bare(text),
         }
     }
 
@@ -101,16 +133,65 @@ impl DueNotice {
     }
 }
 
-fn due_at(value: &Value) -> Result<Option<Timestamp>, Unreadable> {
-    const WANTED: &str = "it has to be a time with a zone, like 2026-11-20T10:30:00Z";
-    match value {
-        Value::Null => Ok(None),
-        Value::String(text) => match text.parse() {
-            Ok(time) => Ok(Some(time)),
-            Err(error) => Err(json(&format!("`due_at` cannot be read, {WANTED}: {error}"))),
+fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unreadable> {
+    serde_json::from_str(text).map_err(|error| json(&error.to_string()))
+}
+
+fn found(order_id: &Value, hint: &Value) -> Result<ReadNotice, Unreadable> {
+    let order_id = match order_id {
+        Value::String(id) => OrderId::parse(id)?,
+        Value::Number(number) if number.is_i64() || number.is_u64() => {
+            OrderId::parse(&number.to_string())?
+        }
+        other => {
+            let kind = kind(other);
+            let wanted = "it has to be text or a whole number of 64 bits";
+            return Err(json(&format!("the order id is {kind}, {wanted}")));
+        }
+    };
+    let due_at = due_at(hint);
+    let unread = !hint.is_null() && due_at.is_none();
+    let ignored_due_at = unread.then(|| hint.to_string().chars().take(MAX_HINT_CHARS).collect());
+    Ok(ReadNotice { notice: DueNotice { order_id, due_at }, ignored_due_at })
+}
+
+/// A time with a zone, or a number: seconds since 1970, or milliseconds where it is larger than any such time.
+fn due_at(hint: &Value) -> Option<Timestamp> {
+    match hint {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => match number.as_i64() {
+            Some(seconds) if seconds < LEAST_MS => Timestamp::from_second(seconds).ok(),
+            Some(ms) => Timestamp::from_millisecond(ms).ok(),
+            None => {
+                let seconds = Duration::try_from_secs_f64(number.as_f64()?).ok()?;
+                Timestamp::UNIX_EPOCH.checked_add(seconds).ok()
+            }
         },
-        other => Err(json(&format!("`due_at` is {}, {WANTED}", kind(other)))),
+        _ => None,
     }
+}
+
+/// Says what the body is instead of a due notice.
+fn missing(body: &Value, order_id: &[impl AsRef<str>]) -> Unreadable {
+    let has = |member: &str| body.get(member).is_some();
+    let seen = match body {
+        Value::Array(_) if body.pointer("/2/callbacks").is_some() => {
+            "the body is a Celery task; set message.order_id = [\"/0/0\"] for its first argument".to_owned()
+        }
+        _ if has("messageType") && has("message") => {
+            "the body is a MassTransit envelope; set message.order_id, for example [\"/message/orderId\"]".to_owned()
+        }
+        _ if has("displayName") && has("job") => {
+            "the body is a Laravel job, whose order id is in serialized PHP".to_owned()
+        }
+        Value::Object(members) => {
+            let names: Vec<&str> = members.keys().map(String::as_str).collect();
+            format!("its members are {}", names.join(", "))
+        }
+        _ => "the body is a list".to_owned(),
+    };
+    let pointers: Vec<&str> = order_id.iter().map(AsRef::as_ref).collect();
+    json(&format!("no order id at {}; {seen}", pointers.join(" or ")))
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -125,5 +206,6 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn json(reason: &str) -> Unreadable {
-    Unreadable::Json(reason.chars().take(MAX_REASON_CHARS).collect())
+    let plain = reason.chars().map(|c| if c.is_control() { ' ' } else { c });
+    Unreadable::Json(plain.take(MAX_REASON_CHARS).collect())
 }

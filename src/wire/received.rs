@@ -8,7 +8,7 @@ use lapin::types::FieldTable;
 use super::{
     headers,
     message::Message,
-    notice::{DueNotice, MAX_BODY_BYTES, Unreadable},
+    notice::{DueNotice, MAX_BODY_BYTES, ReadNotice, Unreadable},
 };
 use crate::topology::{Timeout, Topology, route::Route};
 
@@ -36,11 +36,11 @@ pub struct Received {
 }
 
 impl Received {
-    /// Reads the body.
-    pub fn notice(&self) -> Result<DueNotice, Unreadable> {
+    /// Reads the body, whose order id is where the topology says.
+    pub fn notice(&self, topology: &Topology) -> Result<ReadNotice, Unreadable> {
         match self.body_left_out() {
             Some(size) => Err(Unreadable::TooLarge(size)),
-            None => DueNotice::decode(&self.body),
+            None => DueNotice::read(&self.body, &topology.order_id),
         }
     }
 
@@ -101,14 +101,12 @@ impl Received {
 
     /// The tag distinguishes the copies of one channel.
     fn new_id(&self) -> String {
-        let order = self.notice().map(|notice| notice.order_id.to_string());
-        format!("{}#{}", order.as_deref().unwrap_or("unreadable message"), self.tag)
+        let order = DueNotice::decode(&self.body).map(|notice| notice.order_id.to_string());
+        format!("{}#{}", order.as_deref().unwrap_or("message"), self.tag)
     }
 }
 
-/// As published; those that the program sets itself are not in it.
-///
-/// `user-id` is left out: the broker takes it only from the user that it names.
+/// Properties as published; those that the program sets itself are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// `content-encoding`.
@@ -127,13 +125,16 @@ pub struct Properties {
     pub kind: Option<String>,
     /// `app-id`.
     pub app_id: Option<String>,
+    /// `user-id`: the broker has compared it with the user of the publisher's connection.
+    pub user_id: Option<String>,
 }
 
 impl Properties {
     /// Those of a copy: without `expiration`, which would end its wait early, or remove it from the parking lot; and without a
-    /// direct reply-to, for which RabbitMQ ends the channel of a publisher that does not wait for replies.
+    /// direct reply-to, for which RabbitMQ ends the channel of a publisher that does not wait for replies; and without `user-id`,
+    /// which the broker takes only from the user that it names.
     pub(super) fn of_copy(&self) -> Self {
         let reply_to = self.reply_to.clone().filter(|it| it != "amq.rabbitmq.reply-to");
-        Self { expiration: None, reply_to, ..self.clone() }
+        Self { expiration: None, reply_to, user_id: None, ..self.clone() }
     }
 }

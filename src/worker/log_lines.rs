@@ -64,7 +64,12 @@ impl<T> Seldom<T> {
 
     /// How many there were since the last line, and the first, if it is time for a line.
     pub fn due(&mut self, now: Instant) -> Option<(usize, T)> {
-        if self.last.is_some_and(|last| now.saturating_duration_since(last) < LINE_EVERY) {
+        self.due_after(LINE_EVERY, now)
+    }
+
+    /// The same with a line in so long a time.
+    pub(super) fn due_after(&mut self, every: Duration, now: Instant) -> Option<(usize, T)> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < every) {
             return None;
         }
         let first = self.first.take()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::internals::{config::WorkerSettings, topology::route::Delay};
 
-use crate::support::{Orders, Parked, World, until, worker::settings};
+use crate::support::{Orders, Parked, World, until, worker::settings, world::TOPOLOGY};
 
 #[apply(world_test)]
 async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() {
@@ -223,6 +223,30 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
     world.until_empty("orders.unpaid").await;
     assert_eq!(worker.stop().await.parked, 0);
     world.assert_invariants().await;
+}
+
+/// Bodies of another program, with hints that are local times: the orders are closed by their messages all the same.
+#[apply(world_test)]
+async fn hints_that_cannot_be_read_are_ignored_and_named_with_their_publisher() {
+    let topology =
+        format!("{TOPOLOGY}\n[message]\norder_id = [\"/order_id\", \"/message/orderId\"]\n");
+    let (world, wire) = World::of(&topology).await.wired().await;
+    world.orders("o", 3, 0).await;
+    let bodies = [
+        r#"{"order_id":"o-0","due_at":"2026-11-28 10:30:00"}"#,
+        r#"{"message":{"orderId":"o-1"},"due_at":[2026,11,28]}"#,
+        r#"{"message":{"orderId":"o-2"},"due_at":1795170600}"#,
+    ];
+    for body in bodies {
+        let properties = BasicProperties::default().with_app_id("checkout".into());
+        wire.publish("orders.in", "100ms.unpaid", properties, body.as_bytes()).await;
+    }
+    let mut process = world.started(|_| {}).await;
+    world.until_closed(3).await;
+    process.until_logged("due_at of these notices is ignored").await;
+    let log = process.log();
+    assert!(log.contains("app_id=\"checkout\"") && log.contains("2026-11-28 10:30:00"), "{log}");
+    world.parked(0).await;
 }
 
 /// Ids at the edge of what is allowed, without a message-id, so that the worker makes one up for the copy.

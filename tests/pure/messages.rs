@@ -205,7 +205,7 @@ fn a_copy_has_the_id_of_its_message_or_one_of_its_own() {
     assert_eq!(id(Received { message_id: Some("m-1".into()), ..received(b"o-1") }), "m-1");
     assert_eq!(id(received(b"o-1")), "o-1#7");
     assert_eq!(id(Received { tag: 8, ..received(b"o-1") }), "o-1#8");
-    assert_eq!(id(received(b"")), "unreadable message#7");
+    assert_eq!(id(received(b"")), "message#7");
 }
 
 /// docs/wire.md: each value takes 64 bytes beside its text.
@@ -271,6 +271,7 @@ fn a_copy_keeps_its_properties_but_for_the_expiration_and_a_direct_reply() {
         timestamp_s: Some(5),
         kind: Some("t".to_owned()),
         app_id: Some("shop".to_owned()),
+        user_id: None,
     };
     let expiring = Properties { expiration: Some("1000".to_owned()), ..kept.clone() };
     let reply_to = Some("amq.rabbitmq.reply-to".to_owned());

@@ -230,7 +230,6 @@ fn a_hostile_body_gives_a_short_reason() {
     let long = "\u{200b}".repeat(20_000);
     let bodies = [
         format!("\"{long}\""),
-        format!("{{\"order_id\":\"o-1\",\"due_at\":\"{long}\"}}"),
         format!("{{\"order_id\":\"{long}\"}}"),
         format!("{{\"{long}\":[}}"),
         "[".repeat(60_000),
@@ -264,14 +263,18 @@ fn each_refusal_is_a_sentence() {
         ("order_id over 64 bits", br#"{"order_id":36893488147419103232}"#.to_vec()),
         ("order_id null", br#"{"order_id":null}"#.to_vec()),
         ("order_id a list", br#"{"order_id":["o-1"]}"#.to_vec()),
-        ("due_at yesterday", br#"{"order_id":"o-1","due_at":"yesterday"}"#.to_vec()),
-        ("due_at without a zone", br#"{"order_id":"o-1","due_at":"2026-11-20T10:30:00"}"#.to_vec()),
-        ("due_at a number", br#"{"order_id":"o-1","due_at":1795170600}"#.to_vec()),
         ("not finished", br#"{"order_id":"o-1""#.to_vec()),
         ("more behind it", br#"{"order_id":"o-1"} {}"#.to_vec()),
         ("a list", br#"["o-1"]"#.to_vec()),
+        ("a text in JSON that is no id", br#""two words""#.to_vec()),
+        ("a text in JSON without its end", br#""o-1"#.to_vec()),
+        ("a line break in a member", br#"{"a\nb":1}"#.to_vec()),
+        ("other members", br#"{"orderId":4711,"shop":{"order_id":1}}"#.to_vec()),
+        ("Java's Long", b"\xac\xed\x00\x05sr\x00\x0ejava.lang.Long".to_vec()),
+        ("MassTransit", br#"{"messageId":"1","messageType":["urn:message:Order"],"message":{"orderId":4711}}"#.to_vec()),
+        ("Celery", br#"[["o-1"],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]"#.to_vec()),
+        ("Laravel", br#"{"uuid":"1","displayName":"App\\Jobs\\Close","job":"Illuminate","data":{"command":"O:15"}}"#.to_vec()),
         ("a list with a time", br#"["o-1","2026-11-20T10:30:00Z"]"#.to_vec()),
-        ("a text in JSON", br#""o-1""#.to_vec()),
     ];
     let table: Vec<String> =
         cases.iter().map(|(case, body)| format!("{case}: {}", refused(body))).collect();
@@ -284,6 +287,8 @@ fn what_publishers_send_is_read() {
     for (body, id, due_at) in [
         ("o-1", "o-1", None),
         ("o-1\n", "o-1", None),
+        // What JSON writers make of a text.
+        (r#""4711""#, "4711", None),
         (r#"{"order_id":"o-1"}"#, "o-1", None),
         (r#" {"order_id":"o-1","due_at":null,"shop":{"id":[7]}} "#, "o-1", None),
         (r#"{"order_id":"o-1","due_at":"2026-11-20T10:30:00Z"}"#, "o-1", due),
@@ -297,6 +302,89 @@ fn what_publishers_send_is_read() {
         ("\u{feff}{\"order_id\":\"o-1\"}", "o-1", None),
     ] {
         assert_eq!(read(body), Ok((id.to_owned(), due_at.map(str::to_owned))), "{body}");
+    }
+}
+
+/// `due_at` is a hint: a notice is read without one, and with one in any spelling.
+#[test]
+fn a_hint_is_a_time_with_a_zone_or_an_epoch_and_ignored_otherwise() {
+    let due = "2026-11-20T10:30:00Z";
+    let read = [
+        r#""2026-11-20T10:30:00Z""#,
+        r#""2026-11-20 10:30:00Z""#,
+        r#""2026-11-20T18:30:00.000000000+08:00""#,
+        r#""2026-11-20T10:30:00+0000""#,
+        r#""2026-11-20T10:30Z""#,
+        "1795170600",
+        "1795170600000",
+        "1795170600.0",
+    ];
+    let ignored = [
+        r#""2026-11-20T10:30:00""#,
+        r#""28.11.2026 10:30""#,
+        r#""1795170600""#,
+        r#""yesterday""#,
+        r#""""#,
+        "false",
+        "[2026,11,20,10,30]",
+        r#"{"seconds":1795170600}"#,
+        "1e+300",
+        "9223372036854775807",
+    ];
+    let notice = |hint: &str| {
+        let body = format!(r#"{{"order_id":"o-1","due_at":{hint}}}"#);
+        DueNotice::read(body.as_bytes(), &[]).unwrap_or_else(|error| panic!("{hint}: {error}"))
+    };
+    for hint in read {
+        let read = notice(hint);
+        assert_eq!(read.notice.due_at, Some(due.parse().expect("a time")), "{hint}");
+        assert_eq!(read.ignored_due_at, None, "{hint}");
+    }
+    for hint in ignored {
+        let read = notice(hint);
+        let (order, due_at) = (read.notice.order_id.as_str(), read.notice.due_at);
+        assert_eq!((order, due_at), ("o-1", None), "{hint}");
+        assert_eq!(read.ignored_due_at.as_deref(), Some(hint));
+    }
+    let long = format!("\"{}\"", "\u{200b}".repeat(20_000));
+    assert_eq!(notice(&long).ignored_due_at.map(|hint| hint.chars().count()), Some(60));
+    assert_eq!(notice("null").ignored_due_at, None);
+}
+
+#[test]
+fn an_order_id_is_read_where_the_topology_says() {
+    const MASS_TRANSIT: &str =
+        r#"{"messageType":[],"message":{"orderId":4711},"due_at":"2026-11-20T10:30:00Z"}"#;
+    const CELERY: &str = r#"[["o-1"],{},{"callbacks":null}]"#;
+    let cases: &[(&[&str], &str, Result<&str, &str>)] = &[
+        (&["/message/orderId"], MASS_TRANSIT, Ok("4711")),
+        (&["/order_id", "/message/orderId"], MASS_TRANSIT, Ok("4711")),
+        (&["/0/0"], CELERY, Ok("o-1")),
+        (&["/a", "/b"], r#"{"b":"second","a":"first"}"#, Ok("first")),
+        (&["/a", "/b"], r#"{"b":"second","a":null}"#, Ok("second")),
+        (&["/a~1b"], r#"{"a/b":7}"#, Ok("7")),
+        (&["/a"], "bare", Ok("bare")),
+        (&["/a"], r#""text""#, Ok("text")),
+        (
+            &["/a"],
+            r#"{"a":{"b":1}}"#,
+            Err(
+                "the body is not a due notice in JSON: the order id is an object, it has to be text or a whole number of 64 bits",
+            ),
+        ),
+        (
+            &["/a", "/b"],
+            r#"{"order_id":"o-1"}"#,
+            Err(
+                "the body is not a due notice in JSON: no order id at /a or /b; its members are order_id",
+            ),
+        ),
+    ];
+    for (pointers, body, expected) in cases {
+        let pointers: Vec<String> = pointers.iter().map(ToString::to_string).collect();
+        let read = DueNotice::read(body.as_bytes(), &pointers);
+        let read = read.map(|read| read.notice.order_id.to_string()).map_err(|it| it.to_string());
+        assert_eq!(read.as_deref().map_err(String::as_str), *expected, "{body}");
     }
 }
 

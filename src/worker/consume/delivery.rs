@@ -10,9 +10,7 @@ use crate::{
     topology::route::Route,
     wire::{DueNotice, Received, Trace, Unreadable, headers},
     worker::{
-        consume::inlet::Receipt,
-        log_lines::Why,
-        traces_in_hand::{TraceInHand, TracesInHand},
+        consume::inlet::Receipt, context::Worker, log_lines::Why, traces_in_hand::TraceInHand,
         turns::busy_for,
     },
 };
@@ -22,6 +20,8 @@ pub(super) struct Delivery {
     pub(super) received: Received,
     pub(super) receipt: Receipt,
     notice: Result<DueNotice, Unreadable>,
+    /// Its `due_at`, where that is not a time with a zone.
+    pub(super) ignored_due_at: Option<String>,
     /// A message of `overdue verify --probe`: it is about no order.
     is_canary: bool,
     /// How often it was tried before this delivery, and found locked since.
@@ -38,10 +38,13 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn read(receipt: Receipt, received: Received, traces: &TracesInHand) -> Self {
-        let notice = received.notice();
+    pub(super) fn read(receipt: Receipt, received: Received, worker: &Worker) -> Self {
+        let (notice, ignored_due_at) = match received.notice(&worker.topology) {
+            Ok(read) => (Ok(read.notice), read.ignored_due_at),
+            Err(unreadable) => (Err(unreadable), None),
+        };
         let trace = notice.as_ref().ok().zip(received.trace());
-        let trace = trace.map(|(notice, trace)| traces.add(&notice.order_id, trace));
+        let trace = trace.map(|(notice, trace)| worker.traces.add(&notice.order_id, trace));
         let is_canary = headers::is_canary(&received.headers);
         let tries = Tries {
             attempt: headers::attempt(&received.headers),
@@ -54,6 +57,7 @@ impl Delivery {
             received,
             receipt,
             notice,
+            ignored_due_at,
             is_canary,
             tries,
             locked: None,

@@ -149,7 +149,8 @@ impl Desk {
     fn take(&mut self, delivered: Vec<Delivered>) {
         let (now, mut due) = (Instant::now(), 0);
         for (receipt, received) in delivered {
-            let delivery = Delivery::read(receipt, received, &self.context.worker.traces);
+            let delivery = Delivery::read(receipt, received, &self.context.worker);
+            self.log.delivered(&delivery);
             let at = self.early_until(&delivery, now);
             if at.is_some() {
                 self.count_held();

@@ -1,19 +1,25 @@
 //! What one queue's consumer writes to the log: a line for many messages of a kind.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
 
 use super::delivery::Delivery;
 use crate::{
     order::Outcome,
-    telemetry::{self, Label},
+    telemetry::{self, IgnoredHint, Label},
+    wire::Properties,
     worker::{
         context::ConsumerContext,
         log_lines::{LINE_EVERY, ParkedLines, Seldom, Why},
     },
 };
 
+/// The least time between two lines about hints that are ignored: their publisher sends one with each order.
+const HINTS_EVERY: Duration = Duration::from_mins(1);
 /// Orders that are named in a line, so that it can be read.
 const NAMED: usize = 20;
 
@@ -22,6 +28,7 @@ pub(super) struct Log {
     parked: ParkedLines,
     guarded: Seldom<Label>,
     failing: Seldom<(Label, String)>,
+    ignored_hints: Seldom<IgnoredHint>,
     /// When locked orders were named last, and the task that does so.
     locked_reported: Option<Instant>,
     naming: JoinSet<()>,
@@ -34,6 +41,7 @@ impl Log {
             parked: ParkedLines::default(),
             guarded: Seldom::default(),
             failing: Seldom::default(),
+            ignored_hints: Seldom::default(),
             locked_reported: None,
             naming: JoinSet::new(),
         }
@@ -41,6 +49,23 @@ impl Log {
 
     pub(super) fn parked(&mut self, label: Label, why: Why) {
         self.parked.add(label, why);
+    }
+
+    /// The `due_at` of a notice that is not a time with a zone, and is ignored.
+    pub(super) fn delivered(&mut self, delivery: &Delivery) {
+        if let Some(due_at) = &delivery.ignored_due_at {
+            let properties = delivery.received.properties.as_deref();
+            let of =
+                |it: fn(&Properties) -> &Option<String>| properties.and_then(|all| it(all).clone());
+            let hint = IgnoredHint {
+                of: delivery.label(),
+                due_at: due_at.clone(),
+                app_id: of(|it| &it.app_id),
+                user_id: of(|it| &it.user_id),
+            };
+            telemetry::hint_ignored(&self.context.timeout.name);
+            self.ignored_hints.add(1, hint);
+        }
     }
 
     /// An order that is overdue and that the effect does not close: because of its own rule, or because it fails.
@@ -91,6 +116,9 @@ impl Log {
         }
         if let Some((orders, (first, reason))) = self.failing.due(now) {
             telemetry::failing(timeout, orders, &first, &reason);
+        }
+        if let Some((notices, first)) = self.ignored_hints.due_after(HINTS_EVERY, now) {
+            telemetry::hints_ignored(timeout, notices, &first);
         }
         self.parked.report(timeout);
     }
