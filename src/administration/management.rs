@@ -242,26 +242,29 @@ impl Management {
     async fn explain_first(&self, error: ApiFailure) -> ManagementError {
         let step = "list the exchanges";
         let explained = self.explain(step, error);
-        if !matches!(
-            explained,
-            ManagementError::NoVirtualHost { .. } | ManagementError::NotPermitted { .. }
-        ) {
-            return explained;
-        }
+        let is_not_found = match explained {
+            ManagementError::NotFound { .. } => true,
+            ManagementError::NotPermitted { .. } => false,
+            _ => return explained,
+        };
+        let (address, user) = (self.display.clone(), self.user().to_owned());
         match self.link("overdue: looking for the virtual host").await {
             Err(error @ ConnectError::NotAllowed { .. }) => ManagementError::NotPermitted {
-                address: self.display.clone(),
-                user: self.user().to_owned(),
+                address,
+                user,
                 step: step.to_owned(),
                 reason: error.to_string(),
             },
-            Ok(link) if matches!(explained, ManagementError::NoVirtualHost { .. }) => {
+            Err(ConnectError::NoVirtualHost { .. }) if is_not_found => {
+                ManagementError::NoVirtualHost { address, vhost: self.vhost.clone(), user }
+            }
+            Ok(link) if is_not_found => {
                 link.close().await;
-                ManagementError::OnlyByAmqp {
-                    address: self.display.clone(),
-                    vhost: self.vhost.clone(),
-                    user: self.user().to_owned(),
+                // Every login may ask who it is: where even that is not found, something else answers.
+                if self.ask::<IgnoredAny>(&["whoami"], &[]).await.is_err_and(|it| it.is(404)) {
+                    return explained;
                 }
+                ManagementError::OnlyByAmqp { address, vhost: self.vhost.clone(), user }
             }
             _ => explained,
         }
@@ -375,7 +378,10 @@ impl Management {
     /// For a user without permissions in it, RabbitMQ 4.3 answers as if it had no objects.
     async fn has_virtual_host(&self) -> Result<(), ManagementError> {
         let path = ["exchanges", self.virtual_host(), EVERYWHERE];
-        self.get::<IgnoredAny>(&path, &[]).await.map(drop)
+        match self.ask::<IgnoredAny>(&path, &[]).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.explain_first(error).await),
+        }
     }
 
     /// An exchange and what is bound to it; none where it is not there.

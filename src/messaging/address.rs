@@ -41,6 +41,12 @@ pub enum AddressError {
     /// The AMQP URI cannot be read.
     #[error("broker.url is not an AMQP URI: {0}; write it like amqp://user:password@host:5672/%2f")]
     Amqp(String),
+    /// The AMQP URI names a virtual host without a name.
+    #[error(
+        "broker.url ends in `/`, which names a virtual host without a name: leave the slash out or write %2f for virtual host `/`, \
+         or write the name of another one behind it"
+    )]
+    NamelessVirtualHost,
     /// The URL of the management API cannot be read.
     #[error(
         "broker.management_url is not an http(s) URL: {0}; write it like http://user:password@host:15672"
@@ -66,6 +72,10 @@ impl BrokerAddress {
         for node in each_host(&url_of_tls) {
             let unreadable = |reason: String| unreadable(reason.replace(&node, "<url>"));
             let mut uri: AMQPUri = node.parse().map_err(unreadable)?;
+            // The broker would take it, and the management API would answer about all virtual hosts.
+            if uri.vhost.is_empty() {
+                return Err(AddressError::NamelessVirtualHost);
+            }
             uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
             nodes.push(uri);
         }
@@ -133,7 +143,8 @@ impl BrokerAddress {
         let scheme = nodes.first().map_or("http", Url::scheme);
         let each = nodes.iter().map(|url| {
             let host = url.host_str().unwrap_or_default();
-            format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
+            let port = url.port_or_known_default().unwrap_or_default();
+            format!("{host}:{port}{}", url.path().trim_end_matches('/'))
         });
         format!("{scheme}://{}", each.collect::<Vec<_>>().join(","))
     }

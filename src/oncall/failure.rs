@@ -141,6 +141,8 @@ impl From<ManagementError> for Failure {
             ManagementError::NotPermitted { .. } => NOT_PERMITTED,
             ManagementError::NoVirtualHost { .. }
             | ManagementError::OnlyByAmqp { .. }
+            | ManagementError::OtherVirtualHost { .. }
+            | ManagementError::NotFound { .. }
             | ManagementError::NoExchangeType { .. } => CONFIGURATION,
             ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => FAILED,
         };

@@ -56,6 +56,20 @@ async fn what_each_refusal_says() {
     world.overdue_with(COMMANDS[0], &unknown).exits(69).reports("no-such-host.invalid");
 }
 
+/// The management API would answer about all virtual hosts, as if they were this one.
+#[apply(world_test)]
+async fn a_virtual_host_without_a_name_is_refused() {
+    let world = World::new().await;
+    let socket = world.services.broker_socket();
+    for end in ["/", "/.", "/..", "/%2E%2E"] {
+        let url = format!("amqp://admin:admin@{socket}{end}");
+        for command in [&["plan"][..], &["apply", "--yes"], &["verify"]] {
+            let run = world.overdue_with(command, &[("OVERDUE_BROKER__URL", &url)]);
+            run.exits(78).reports("names a virtual host without a name: leave the slash out");
+        }
+    }
+}
+
 /// A publisher that may write to the entry exchange only, as docs/services.md has it; and one that may not.
 #[apply(world_test)]
 async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {

@@ -91,8 +91,11 @@ async fn a_redirect_is_no_answer() {
     let binding = Binding { destination: "two".to_owned(), ..binding };
     let changes = [Change::Bind(binding), Change::DeleteExchange { exchange: "one".to_owned() }];
     for (moved, said) in [
-        ("302 Found\r\nlocation: /elsewhere", "(it redirects to http://127.0.0.1:"),
-        ("302 Found", "(it redirects (302 Found) and does not say to where: write"),
+        (
+            "302 Found\r\nlocation: /elsewhere",
+            "/elsewhere: write the URL of the management API itself",
+        ),
+        ("302 Found", "(it redirects (302 Found) and names no target: write the URL"),
     ] {
         let answer =
             move |it: &str| if it.starts_with("GET") { ("200 OK", "[]") } else { (moved, "") };
@@ -104,6 +107,45 @@ async fn a_redirect_is_no_answer() {
             assert!(!refused.contains("s3cret"), "{refused}");
         }
     }
+}
+
+/// The management API behind a proxy that changes the path of each request.
+async fn behind(world: &World, url: &str, change: fn(&str) -> String) -> Management {
+    let (listener, proxy) = listens().await;
+    let proxy = proxy.replace("s3cret", "admin");
+    let service = world.services.management_socket();
+    tokio::spawn(async move {
+        loop {
+            let mut program = BufReader::new(listener.accept().await.unwrap().0);
+            let request = read_request(&mut program).await;
+            let (first, rest) = request.split_once("\r\n").unwrap();
+            let request = format!("{}\r\nconnection: close\r\n{rest}", change(first));
+            let mut service = TcpStream::connect(&service).await.unwrap();
+            service.write_all(request.as_bytes()).await.unwrap();
+            copy(&mut service, &mut program).await.unwrap();
+        }
+    });
+    Management::new(&BrokerAddress::parse(url, Some(&proxy)).unwrap()).unwrap()
+}
+
+/// A path with an empty virtual host asks about all of them: the objects of the test's own virtual host are among them.
+#[apply(world_test)]
+async fn objects_of_all_virtual_hosts_are_not_taken_for_those_of_one() {
+    let world = World::new().await;
+    let default = world.broker_url().replace(&world.vhost, "%2f");
+    let merged = behind(&world, &default, |line| line.replace("/%2F", "/")).await;
+    let refused = merged.observe().await.unwrap_err().to_string();
+    assert!(refused.contains("when it is asked about `/`"), "{refused}");
+    assert!(refused.contains("nothing is known of `/`: a proxy in between"), "{refused}");
+    let kept = behind(&world, &default, str::to_owned).await;
+    kept.observe().await.unwrap();
+    // A path that the API does not have is not a virtual host that is missing.
+    let elsewhere =
+        behind(&world, &world.broker_url(), |line| line.replace("/api", "/mq/api")).await;
+    let refused = elsewhere.observe().await.unwrap_err().to_string();
+    let path = format!("not found: /api/exchanges/{} at http://127.0.0.1:", world.vhost);
+    assert!(refused.starts_with(&path), "{refused}");
+    assert!(!refused.contains("add_vhost"), "{refused}");
 }
 
 /// The management API, but what this takes a broker too long for is never answered.

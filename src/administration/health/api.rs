@@ -94,6 +94,13 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             error.to_string(),
             "overdue permissions prints the rabbitmqctl set_permissions that it takes",
         ),
+        ManagementError::OtherVirtualHost { .. } => Gap::new(
+            error.to_string(),
+            "let the proxy pass the path as it came, or correct broker.management_url",
+        ),
+        ManagementError::NotFound { .. } => {
+            Gap::new(error.to_string(), "correct broker.management_url")
+        }
         ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
         ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => {
             Gap::new(error.to_string(), "look in the log of the broker")
@@ -105,7 +112,10 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
 /// list of its objects gets: that one asks AMQP, too, whether there is such a virtual host.
 fn gap_in_virtual_host(error: &ManagementError, vhost: &str, explained: Option<&Gap>) -> Gap {
     match (error, explained) {
-        (ManagementError::NoVirtualHost { .. }, Some(explained)) => explained.clone(),
+        (
+            ManagementError::NoVirtualHost { .. } | ManagementError::NotFound { .. },
+            Some(explained),
+        ) => explained.clone(),
         (ManagementError::NotPermitted { user, step, .. }, _) => Gap::denied(
             format!("user {user} may not {step}: it may not use virtual host {vhost}"),
             "overdue permissions prints the rabbitmqctl set_permissions that it takes",

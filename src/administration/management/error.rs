@@ -82,6 +82,31 @@ pub enum ManagementError {
         /// Who asked.
         user: String,
     },
+    /// The answer is about another virtual host.
+    #[error(
+        "the management API at {address} answers with objects of virtual host `{other}` when it is asked about `{vhost}`, so \
+         nothing is known of `{vhost}`: a proxy in between decodes `%2F` or merges slashes in the path of a URL; let it pass the \
+         path as it came (nginx: `proxy_pass http://host:15672;` without a path), or write a URL without the proxy into \
+         broker.management_url"
+    )]
+    OtherVirtualHost {
+        /// Where.
+        address: String,
+        /// Which was asked for.
+        vhost: String,
+        /// Which was answered.
+        other: String,
+    },
+    /// There is no such path.
+    #[error("not found: {path} at {address}, which was to {step}")]
+    NotFound {
+        /// Where.
+        address: String,
+        /// Below the address, as it was sent.
+        path: String,
+        /// What was being done.
+        step: String,
+    },
     /// The topology needs a plugin that the broker does not have; nothing was changed.
     #[error(
         "{broker} has no exchange type `{kind}`, which {needed_by} needs; it comes with the plugin {plugin}: {fix}"
@@ -127,10 +152,14 @@ pub(in crate::administration) enum ApiFailure {
     Request(reqwest::Error),
     /// It is said to be elsewhere; nothing was done.
     Redirect(String),
+    /// The answer is no JSON, and why.
+    NotJson(String),
+    /// The answer names this virtual host, and another one was asked for.
+    OtherVirtualHost(String),
     /// A URL cannot have this name in its path; nothing was done.
     Unnameable(String),
     /// It refuses.
-    Status { status: StatusCode, body: String },
+    Status { status: StatusCode, path: String, body: String },
 }
 
 impl From<reqwest::Error> for ApiFailure {
@@ -147,17 +176,19 @@ impl ApiFailure {
             return Ok(response);
         }
         if status.is_client_error() || status.is_server_error() {
+            let path = response.url().path().to_owned();
             let body = response.text().await?;
-            return Err(Self::Status { status, body });
+            return Err(Self::Status { status, path, body });
         }
         let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
         Err(Self::Redirect(match to.and_then(|to| response.url().join(to).ok()) {
             Some(to) => format!(
-                "it redirects to {}: write where it is in truth into broker.management_url",
-                to.origin().ascii_serialization()
+                "it redirects to {}{}: write the URL of the management API itself into broker.management_url",
+                to.origin().ascii_serialization(),
+                to.path()
             ),
             None => format!(
-                "it redirects ({status}) and does not say to where: write where it is in truth into broker.management_url"
+                "it redirects ({status}) and names no target: write the URL of the management API itself into broker.management_url"
             ),
         }))
     }
@@ -168,7 +199,7 @@ impl ApiFailure {
         status: u16,
     ) -> Result<T, Self> {
         match &self {
-            Self::Status { status: it, body } if it.as_u16() == status => {
+            Self::Status { status: it, body, .. } if it.as_u16() == status => {
                 serde_json::from_str(body).map_err(|_not_ours| self)
             }
             _ => Err(self),
@@ -210,8 +241,16 @@ impl Caller<'_> {
         let address = self.address.to_owned();
         let user = self.user.to_owned();
         let step = step.to_owned();
-        let (status, body) = match error {
-            ApiFailure::Status { status, body } => (status, body),
+        let (status, path, body) = match error {
+            ApiFailure::Status { status, path, body } => (status, path, body),
+            ApiFailure::OtherVirtualHost(other) => {
+                let vhost = self.vhost.to_owned();
+                return ManagementError::OtherVirtualHost { address, vhost, other };
+            }
+            ApiFailure::NotJson(reason) => {
+                let reason = format!("its answer is no JSON: {reason}");
+                return ManagementError::Unreachable { address, step, reason };
+            }
             ApiFailure::Unnameable(name) => return ManagementError::Unnameable { step, name },
             ApiFailure::Redirect(reason) => {
                 return ManagementError::Unreachable { address, step, reason };
@@ -228,7 +267,7 @@ impl Caller<'_> {
         let reason = reason(status, body);
         let refused = reason.to_ascii_uppercase().contains("ACCESS_REFUSED");
         match status.as_u16() {
-            404 => ManagementError::NoVirtualHost { address, vhost: self.vhost.to_owned(), user },
+            404 => ManagementError::NotFound { address, path, step },
             401 | 403 => ManagementError::NotPermitted { address, user, step, reason },
             400..500 if refused => ManagementError::NotPermitted { address, user, step, reason },
             _ => ManagementError::Refused { address, step, reason },

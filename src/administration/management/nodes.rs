@@ -6,7 +6,7 @@ use std::{
 };
 
 use reqwest::{Client, Method, RequestBuilder, Response, redirect};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
@@ -70,8 +70,21 @@ impl Nodes {
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, ApiFailure> {
-        let response = self.send(Method::GET, path, query, None).await?;
-        Ok(Box::pin(response.json()).await?)
+        let Some(vhost) = virtual_host_in(path) else {
+            let response = self.send(Method::GET, path, query, None).await?;
+            return read(&Box::pin(response.bytes()).await?);
+        };
+        let columns = query.iter().find(|(name, _)| *name == "columns");
+        let columns = columns.map(|(_, columns)| format!("{columns},vhost"));
+        let others = query.iter().copied().filter(|(name, _)| *name != "columns");
+        let query: Vec<_> =
+            others.chain(columns.as_deref().map(|columns| ("columns", columns))).collect();
+        let response = self.send(Method::GET, path, &query, None).await?;
+        let body = Box::pin(response.bytes()).await?;
+        match other_virtual_host(&body, vhost)? {
+            Some(other) => Err(ApiFailure::OtherVirtualHost(other)),
+            None => read(&body),
+        }
     }
 
     /// The one way to call the API: at the node that answered last, and at another one if that does not listen, or says nothing to
@@ -130,6 +143,39 @@ impl Nodes {
         }
         self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
     }
+}
+
+/// The virtual host that a path below `/api` is about, where its answer names one.
+fn virtual_host_in<'a>(path: &[&'a str]) -> Option<&'a str> {
+    match path {
+        ["queues", "quorum", _, _, "status"] => None,
+        ["exchanges" | "queues" | "bindings" | "policies", vhost, ..] => Some(vhost),
+        _ => None,
+    }
+}
+
+/// A virtual host in an answer that is not the one that was asked for. The API takes a path with an empty virtual host for a
+/// question about all of them, so a proxy that decodes `%2F` and merges slashes would make one of all.
+fn other_virtual_host(body: &[u8], asked: &str) -> Result<Option<String>, ApiFailure> {
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default)]
+        vhost: String,
+    }
+    #[derive(Deserialize)]
+    struct Answer {
+        vhost: Option<String>,
+        #[serde(default)]
+        items: Vec<Item>,
+    }
+    let is_list = body.trim_ascii_start().starts_with(b"[");
+    let answer = if is_list { Answer { vhost: None, items: read(body)? } } else { read(body)? };
+    let named = answer.items.into_iter().map(|item| item.vhost).chain(answer.vhost);
+    Ok(named.into_iter().find(|vhost| vhost != asked))
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
+    serde_json::from_slice(body).map_err(|error| ApiFailure::NotJson(error.to_string()))
 }
 
 /// Whether a URL can have `name` in its path: others are left out, or lose characters, and lead to another object.
