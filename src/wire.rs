@@ -15,7 +15,7 @@ pub(crate) use headers::{VALUE_BYTES, is_of_dead_lettering};
 pub use message::Message;
 pub(crate) use message::PERSISTENT;
 pub use notice::{DueNotice, MAX_BODY_BYTES, Unreadable};
-pub(crate) use parked::{Death, Parked};
+pub(crate) use parked::{Death, Parked, in_a_line};
 
 pub use received::Properties;
 pub use received::Received;

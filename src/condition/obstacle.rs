@@ -17,6 +17,15 @@ pub struct Obstacle {
     pub kind: Kind,
 }
 
+/// An attempt to close overdue orders, which was rolled back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// How many overdue orders it tried to close.
+    pub orders: usize,
+    /// Why one of them cannot be closed, or none at all.
+    pub obstacle: Option<Obstacle>,
+}
+
 /// What an obstacle is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     condition::{
         self,
-        obstacle::{Kind, Obstacle},
+        obstacle::{Attempt, Kind, Obstacle},
     },
     diagnostic::Draft,
     text::sql::identifier,
@@ -289,13 +289,18 @@ fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
 
 /// Can overdue orders be closed?
 pub(crate) fn closing(facts: &Facts) -> Draft {
-    judge_closing(&facts.database.obstacles)
+    judge_closing(&facts.database.attempts)
 }
 
 /// The first effect that something keeps from closing orders is reported.
-fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> Draft {
-    for (effect, obstacle) in obstacles {
-        match obstacle {
+fn judge_closing(attempts: &[(String, Asked<Attempt>)]) -> Draft {
+    let mut orders = 0;
+    for (effect, attempt) in attempts {
+        let found = attempt.as_ref().map(|attempt| {
+            orders += attempt.orders;
+            &attempt.obstacle
+        });
+        match found {
             Ok(None) => {}
             Err(gap) => {
                 return Draft::warning(format!("not known: {}", gap.reason), gap.fix.clone());
@@ -313,10 +318,16 @@ fn judge_closing(obstacles: &[(String, Asked<Option<Obstacle>>)]) -> Draft {
             }
         }
     }
-    if obstacles.is_empty() {
+    if attempts.is_empty() {
         return Draft::warning("not known: no effect that fits", "see effects");
     }
-    Draft::ok("overdue orders can be closed (tried, and rolled back)")
+    if orders == 0 {
+        return Draft::ok("not tried: no order is overdue; the SQL runs without orders");
+    }
+    Draft::ok(format!(
+        "{} can be closed (tried, and rolled back)",
+        counted(orders, "overdue order")
+    ))
 }
 
 /// Does an index serve the sweep?

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     condition::{
         ON_ITS_WAY,
-        obstacle::{Holder, Kind, Lock, Obstacle},
+        obstacle::{Attempt, Holder, Kind, Lock, Obstacle},
     },
     decisions::verdict::{Failure, Isolation, Suspect},
     effect::Description,
@@ -141,6 +141,11 @@ impl Store {
     /// cannot be says it. Where none is overdue the effect is run without orders, which shows wrong SQL, missing rights and
     /// locked tables.
     pub(crate) async fn obstacle(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
+        Ok(self.attempt(effect).await?.obstacle)
+    }
+
+    /// The same with the number of orders that were tried.
+    pub(crate) async fn attempt(&self, effect: &Effect) -> Result<Attempt, StoreError> {
         let tried = match self.of_some(effect).await {
             // Prepared before the tables were changed.
             Err(error) if error.is_stale() => self.of_some(effect).await,
@@ -150,25 +155,33 @@ impl Store {
             Err(error) if error.is_answer() || error.is_misfit() => error,
             tried => return tried,
         };
-        if error.kind() == FailureKind::Contention {
-            let lock = self.lock_of(effect, &[]).await;
-            return Ok(Some(Obstacle::lock(None, &lock)));
-        }
         let reason = error_chain(&error);
-        Ok(Some(if matches!(error, StoreError::Unaccepted { .. }) {
+        let obstacle = if error.kind() == FailureKind::Contention {
+            Obstacle::lock(None, &self.lock_of(effect, &[]).await)
+        } else if matches!(error, StoreError::Unaccepted { .. }) {
             Obstacle::unaccepted(&effect.name, &reason)
         } else if error.is_permission() {
             Obstacle::right(self.config.get_user().unwrap_or_default(), &reason)
         } else {
             Obstacle::of_all(&effect.name, &reason)
-        }))
+        };
+        Ok(Attempt { orders: 0, obstacle: Some(obstacle) })
     }
 
-    async fn of_some(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
+    async fn of_some(&self, effect: &Effect) -> Result<Attempt, StoreError> {
         self.refuse_backlog(effect).await?;
         self.rehearse_without_orders(effect).await?;
         let ids = self.old_and_new(effect).await?;
-        let standings = self.rehearse(effect, &ids).await?;
+        let obstacle = self.obstacle_of(effect, &ids).await?;
+        Ok(Attempt { orders: ids.len(), obstacle })
+    }
+
+    async fn obstacle_of(
+        &self,
+        effect: &Effect,
+        ids: &[OrderId],
+    ) -> Result<Option<Obstacle>, StoreError> {
+        let standings = self.rehearse(effect, ids).await?;
         for (id, standing) in ids.iter().zip(standings).rev() {
             let order = id.as_str();
             let of_order = |reason: &str| Obstacle::of_order(&effect.name, order, reason);

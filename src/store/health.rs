@@ -32,12 +32,12 @@ impl Store {
             Err(error) => return self.unknown(&error),
         };
         let mut checked = Vec::new();
-        let (mut sweeps, mut obstacles) = (Vec::new(), Vec::new());
+        let (mut sweeps, mut attempts) = (Vec::new(), Vec::new());
         for (name, effect) in effects {
             let fits = each(effect, |effect| self.effect_plan(effect)).await;
             if fits.is_ok() {
-                let tried = each(effect, |effect| self.obstacle(effect)).await;
-                obstacles.push((name.clone(), tried));
+                let tried = each(effect, |effect| self.attempt(effect)).await;
+                attempts.push((name.clone(), tried));
             }
             checked.push((name.clone(), fits));
             sweeps.push((name.clone(), each(effect, |effect| self.sweep_plan(effect)).await));
@@ -55,7 +55,7 @@ impl Store {
             scheduled: asked(self.scheduled_with_triggers(notices).await),
             effects: checked,
             sweeps,
-            obstacles,
+            attempts,
             horizon: asked(self.horizon().await),
             clock: asked(self.skew(now).await),
         }

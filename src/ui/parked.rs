@@ -29,6 +29,7 @@ use crate::{
     },
     parking::Reasons,
     text::about,
+    wire::in_a_line,
 };
 
 /// Messages of one page.
@@ -172,7 +173,7 @@ pub(super) async fn message(
         since: since(kept),
         order_now: full.order_now_text,
         on_replay: full.on_replay,
-        headers: headers.map(|(name, value)| (cut(&name), cut(&value))).collect(),
+        headers: headers.map(|(name, value)| (cut(&name), cut(&in_a_line(&value)))).collect(),
         body: cut(&text),
         is_cut: text.chars().count() > SHOWN,
         entry,

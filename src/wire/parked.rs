@@ -2,11 +2,9 @@
 
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable};
+use serde_json::Value;
 
 use super::{headers, received::Received};
-
-/// Tables within tables can be as long as a frame.
-const MAX_SHOWN_CHARS: usize = 1_000;
 
 /// What the headers of a message in the parking lot say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,26 +51,47 @@ impl Received {
         }
     }
 
-    /// Its headers by name, each as a text that a person can read, however it was made.
-    pub fn shown_headers(&self) -> Vec<(String, String)> {
+    /// Its headers by name, each as JSON, however it was made.
+    pub fn shown_headers(&self) -> Vec<(String, Value)> {
         let headers = self.headers.inner().iter();
-        headers.map(|(name, value)| (name.to_string(), shown(value))).collect()
+        headers.map(|(name, value)| (name.to_string(), json(value))).collect()
     }
 }
 
-fn shown(value: &AMQPValue) -> String {
-    let text = match value {
-        AMQPValue::LongString(text) => text.to_string(),
-        AMQPValue::LongInt(number) => number.to_string(),
-        AMQPValue::LongLongInt(number) => number.to_string(),
-        AMQPValue::Boolean(value) => value.to_string(),
+/// A header's value in a line: a text as it is, everything else as JSON.
+pub(crate) fn in_a_line(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn json(value: &AMQPValue) -> Value {
+    match value {
+        AMQPValue::Boolean(value) => (*value).into(),
+        AMQPValue::ShortShortInt(number) => (*number).into(),
+        AMQPValue::ShortShortUInt(number) => (*number).into(),
+        AMQPValue::ShortInt(number) => (*number).into(),
+        AMQPValue::ShortUInt(number) => (*number).into(),
+        AMQPValue::LongInt(number) => (*number).into(),
+        AMQPValue::LongUInt(number) => (*number).into(),
+        AMQPValue::LongLongInt(number) => (*number).into(),
+        AMQPValue::Float(number) => (*number).into(),
+        AMQPValue::Double(number) => (*number).into(),
+        AMQPValue::DecimalValue(decimal) => format!("{}e-{}", decimal.value, decimal.scale).into(),
+        AMQPValue::ShortString(text) => text.to_string().into(),
+        AMQPValue::LongString(text) => text.to_string().into(),
+        AMQPValue::ByteArray(bytes) => String::from_utf8_lossy(bytes.as_slice()).into(),
         AMQPValue::Timestamp(seconds) => i64::try_from(*seconds)
             .ok()
             .and_then(|seconds| Timestamp::from_second(seconds).ok())
-            .map_or_else(|| seconds.to_string(), |time| time.to_string()),
-        other => format!("{other:?}"),
-    };
-    text.chars().take(MAX_SHOWN_CHARS).collect()
+            .map_or_else(|| (*seconds).into(), |time| time.to_string().into()),
+        AMQPValue::FieldArray(values) => values.as_slice().iter().map(json).collect(),
+        AMQPValue::FieldTable(table) => {
+            table.inner().iter().map(|(name, value)| (name.to_string(), json(value))).collect()
+        }
+        AMQPValue::Void => Value::Null,
+    }
 }
 
 /// The first entry of `x-death` is the last one that was written.

@@ -11,7 +11,8 @@ use crate::{bad_rows::refuse, support::World};
 async fn obstacle(world: &World) -> Option<Obstacle> {
     let effects = [("close".to_owned(), Ok(Effect::close()))];
     let facts = world.store.facts(&effects, || Timestamp::UNIX_EPOCH).await;
-    facts.obstacles.into_iter().next().expect("an effect that fits").1.expect("an answer")
+    let attempt = facts.attempts.into_iter().next().expect("an effect that fits").1;
+    attempt.expect("an answer").obstacle
 }
 
 async fn reason(world: &World) -> String {

@@ -15,7 +15,7 @@ use overdue::internals::{
         Facts, Gap, HeldBy, Holder, Outbox, Permission, RefusedName, Replicas, Scan, Scheduled,
         Server, Session, Skew, Sweep, User, ZonelessTrigger, diagnose, is_loopback,
     },
-    obstacle::{Kind, Obstacle},
+    obstacle::{Attempt, Kind, Obstacle},
     permissions::{Right, Role},
     plan::{QueueStats, Snapshot},
     topology::Topology,
@@ -445,7 +445,7 @@ fn tables_and_effects() {
         database.tables = Ok(vec![table("outbox", false, &[])]);
         database.outbox = Err(gap());
         database.effects = vec![("close".to_owned(), Err(gap()))];
-        database.obstacles = Vec::new();
+        database.attempts = Vec::new();
         database.sweeps = vec![("close".to_owned(), Err(gap()))];
     });
     rows.row("rights are missing", |it| {
@@ -479,10 +479,13 @@ fn tables_and_effects() {
     for kind in [Kind::Lock, Kind::Right, Kind::Effect] {
         rows.row(format!("an obstacle: {kind:?}"), |it| {
             let (reason, next) = ("it closes nothing".to_owned(), "look".to_owned());
-            let obstacle = Obstacle { reason, next, kind };
-            it.database.obstacles = vec![("close".to_owned(), Ok(Some(obstacle)))];
+            let obstacle = Some(Obstacle { reason, next, kind });
+            it.database.attempts = vec![("close".to_owned(), Ok(Attempt { orders: 1, obstacle }))];
         });
     }
+    rows.row("no order is overdue", |it| {
+        it.database.attempts = vec![("close".to_owned(), Ok(Attempt::default()))];
+    });
     for sweep in [Sweep::None, Sweep::Planned { scans: owned(["Orders"]) }] {
         rows.row(format!("{sweep:?}"), |it| {
             it.database.sweeps = vec![("close".to_owned(), Ok(sweep))];

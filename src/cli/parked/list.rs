@@ -17,6 +17,7 @@ use crate::{
     config::Settings,
     oncall::parked::{Entry, ListEnd, Listed, ReasonCount},
     text::{about, counted, one_line},
+    wire::in_a_line,
 };
 
 /// Reasons that the end of the list names.
@@ -95,7 +96,7 @@ impl fmt::Display for Entry {
         row("routing key", &self.routing_key)?;
         row("message-id", self.message_id.as_deref().unwrap_or("-"))?;
         for (name, value) in &full.headers {
-            row("header", &format!("{name}: {value}"))?;
+            row("header", &format!("{name}: {}", in_a_line(value)))?;
         }
         let body = full.body.as_deref().unwrap_or("not read, it is too large");
         let mut shown: String = body.chars().take(BODY).collect();

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{Asked, Encryption, Gap, Skew};
-use crate::{condition::obstacle::Obstacle, doctor::effect_plan::EffectPlan, text::length};
+use crate::{condition::obstacle::Attempt, doctor::effect_plan::EffectPlan, text::length};
 
 /// What to do where nothing is known because there is no session.
 pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
@@ -29,8 +29,8 @@ pub struct DatabaseFacts {
     pub effects: Vec<(String, Asked<EffectPlan>)>,
     /// How each effect's overdue orders are found, by name.
     pub sweeps: Vec<(String, Asked<Sweep>)>,
-    /// What keeps overdue orders of each effect from being closed, by name; not asked where its SQL does not fit.
-    pub obstacles: Vec<(String, Asked<Option<Obstacle>>)>,
+    /// Whether overdue orders of each effect can be closed, by name; not tried where its SQL does not fit.
+    pub attempts: Vec<(String, Asked<Attempt>)>,
     /// What holds back VACUUM.
     pub horizon: Asked<Horizon>,
     /// Its clock against this machine's.
@@ -51,7 +51,7 @@ impl DatabaseFacts {
             scheduled: Err(gap.clone()),
             effects: Vec::new(),
             sweeps: Vec::new(),
-            obstacles: Vec::new(),
+            attempts: Vec::new(),
             horizon: Err(gap.clone()),
             clock: Err(gap),
         }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{super::failure::Failure, Batch, Found, Lots, Reader};
 use crate::{
@@ -53,7 +54,7 @@ pub(crate) struct Full {
     pub(crate) order_now_text: String,
     /// What a replay would do with it.
     pub(crate) on_replay: String,
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, Value)>,
     /// None if it has more than 64 KiB.
     pub(crate) body: Option<String>,
 }

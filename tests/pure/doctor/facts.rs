@@ -8,6 +8,7 @@ use overdue::internals::{
         Facts, Gap, Horizon, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled,
         Schema, Server, Session, Skew, Sweep, Table, User,
     },
+    obstacle::Attempt,
     plan::{QueueStats, Snapshot},
 };
 
@@ -41,7 +42,7 @@ pub(super) fn well() -> Facts {
             scheduled: Ok(Scheduled::default()),
             effects: vec![("close".to_owned(), Ok(EffectPlan::default()))],
             sweeps: vec![("close".to_owned(), Ok(Sweep::Planned { scans: Vec::new() }))],
-            obstacles: vec![("close".to_owned(), Ok(None))],
+            attempts: vec![("close".to_owned(), Ok(Attempt { orders: 3, obstacle: None }))],
             horizon: Ok(Horizon::default()),
             clock: Ok(Skew { ahead_ms: 4, margin_ms: 2 }),
         },
