@@ -30,6 +30,8 @@ pub(crate) struct Tls {
     pub(crate) key: Option<PathBuf>,
     /// What the files are called in the URL.
     pub(crate) parameters: Parameters,
+    /// The protocol that a handshake names (ALPN).
+    pub(crate) alpn: Option<&'static [u8]>,
 }
 
 /// Why there is no configuration.
@@ -48,7 +50,7 @@ pub(crate) enum TlsError {
 impl Tls {
     /// Nothing but a rule.
     pub(crate) const fn new(verification: Verification, parameters: Parameters) -> Self {
-        Self { verification, ca: None, certificate: None, key: None, parameters }
+        Self { verification, ca: None, certificate: None, key: None, parameters, alpn: None }
     }
 
     /// The configuration of a client; reads the files.
@@ -64,19 +66,25 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(self.verifier(provider)?);
         let Parameters { certificate, key, .. } = self.parameters;
-        match (&self.certificate, &self.key) {
-            (None, None) => Ok(builder.with_no_client_auth()),
-            (Some(_), None) => Err(TlsError::Half { given: certificate, missing: key }),
-            (None, Some(_)) => Err(TlsError::Half { given: key, missing: certificate }),
+        let mut client = match (&self.certificate, &self.key) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(_), None) => {
+                return Err(TlsError::Half { given: certificate, missing: key });
+            }
+            (None, Some(_)) => {
+                return Err(TlsError::Half { given: key, missing: certificate });
+            }
             (Some(chain), Some(private)) => {
                 let chain = certificates(certificate, chain)?;
                 let private = PrivateKeyDer::from_pem_file(private)
                     .map_err(|error| file(key, private, &error))?;
                 builder.with_client_auth_cert(chain, private).map_err(|error| {
                     TlsError::ClientCertificate { certificate, key, reason: error.to_string() }
-                })
+                })?
             }
-        }
+        };
+        client.alpn_protocols.extend(self.alpn.map(<[u8]>::to_vec));
+        Ok(client)
     }
 
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<verifier::Verifier>, TlsError> {

@@ -11,6 +11,32 @@ use crate::{
 };
 
 const MODES: &str = "disable, prefer, require, verify-ca or verify-full";
+/// The value of `sslrootcert` for the CAs that the machine trusts.
+const MACHINE: &str = "system";
+/// What libpq 17 and later say in each TLS handshake; a server takes `sslnegotiation=direct` with it only.
+const ALPN: &[u8] = b"postgresql";
+
+/// Parameters that platforms write into a URL for other clients, and what to write instead.
+const OF_OTHERS: [(&[&str], &str); 6] = [
+    (&["schema", "search_path", "currentSchema"], "leave it out, and set database.search_path"),
+    (
+        &["connection_limit", "pool_timeout", "pool_size", "pool_max_conns"],
+        "leave it out, and set database.connections",
+    ),
+    (
+        &["pgbouncer", "prepareThreshold", "statement_cache_size", "prepared_statements"],
+        "leave it out; how a pooler has to be set up is in docs/settings.md",
+    ),
+    (
+        &["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
+        "write it as options=-c%20NAME%3DVALUE, for example options=-c%20statement_timeout%3D5s",
+    ),
+    (&["ssl", "tls"], "write sslmode=verify-full, or sslmode=disable"),
+    (
+        &["client_encoding", "gssencmode", "sslcompression", "requirepeer", "krbsrvname"],
+        "leave it out: this client has no such choice",
+    ),
+];
 
 /// What a URL says about TLS.
 #[derive(Debug, Default)]
@@ -45,14 +71,20 @@ impl SslParameters {
                 "sslrootcert" | "sslcert" | "sslkey" => {
                     found.files.push((name.into_owned(), value));
                 }
-                _ => others.push(parameter),
+                name => {
+                    let of_others = OF_OTHERS.iter().find(|(names, _)| names.contains(&name));
+                    if let Some((_, instead)) = of_others {
+                        return unreadable(&format!("`{name}` is not known: {instead}"));
+                    }
+                    others.push(parameter);
+                }
             }
         }
         let rest = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
         Ok((format!("{before}{rest}"), found))
     }
 
-    /// How TLS is done; `None` where it is not.
+    /// How TLS is done; `None` where it is not. `sslrootcert=system` is `verify-full` with the CAs that the machine trusts.
     ///
     /// `prefer` and `require` check the certificate too, but for a host that is this machine and no CA that is named: libpq
     /// would take any. Without a mode it is `require` for another machine: no plain text that nobody has asked for.
@@ -61,18 +93,24 @@ impl SslParameters {
         config: &mut tokio_postgres::Config,
         local: bool,
     ) -> Result<Option<Tls>, StoreError> {
-        let mut tls = Tls::new(Verification::Full, POSTGRESQL);
+        let mut tls = Tls { alpn: Some(ALPN), ..Tls::new(Verification::Full, POSTGRESQL) };
+        let (mut mode, mut by_machine) = (self.mode, false);
         for (name, value) in self.files {
             let file = match name.as_str() {
+                "sslrootcert" if value == MACHINE => {
+                    by_machine = true;
+                    mode.get_or_insert_with(|| "verify-full".to_owned());
+                    continue;
+                }
                 "sslrootcert" => &mut tls.ca,
                 "sslcert" => &mut tls.certificate,
                 _ => &mut tls.key,
             };
             *file = Some(value.into());
         }
-        let checked =
-            if local && tls.ca.is_none() { Verification::Nothing } else { Verification::Full };
-        let (mode, verification) = match self.mode.as_deref() {
+        let unchecked = local && tls.ca.is_none() && !by_machine;
+        let checked = if unchecked { Verification::Nothing } else { Verification::Full };
+        let (mode, verification) = match mode.as_deref() {
             Some("disable") => (SslMode::Disable, Verification::Nothing),
             Some("prefer") => (SslMode::Prefer, checked),
             None if local => (SslMode::Prefer, checked),

@@ -164,7 +164,22 @@ async fn database() {
         let refused = asks("sslmode=verify-full").await.unwrap_err();
         assert!(refused.contains("no TLS connection to PostgreSQL at localhost"), "{refused}");
     }
+    let (socket, begins) = (services.database_socket(), Begins::DirectlyAsPostgresql);
+    let server = TlsServer::before(socket, begins, &ca, Shown::Right, None).await;
+    let direct = format!("sslmode=verify-full&sslnegotiation=direct&sslrootcert={}", ca.file());
+    let store = Store::new(&postgres(&services, &server, &direct), "public", 2).unwrap();
+    store.ping().await.unwrap();
+    // The machine's CAs have not signed this one.
+    let system = "sslrootcert=system&sslnegotiation=direct";
+    let store = Store::new(&postgres(&services, &server, system), "public", 2).unwrap();
+    let refused = store.ping().await.unwrap_err().to_string();
+    assert!(refused.contains("no TLS connection to PostgreSQL at localhost"), "{refused}");
     for (url, said) in [
+        ("postgres://u@h/d?schema=shop", "leave it out, and set database.search_path"),
+        ("postgres://u@h/d?pgbouncer=true", "how a pooler has to be set up is in docs/settings.md"),
+        ("postgres://u@h/d?connection_limit=1", "leave it out, and set database.connections"),
+        ("postgres://u@h/d?statement_timeout=5s", "options=-c%20statement_timeout%3D5s"),
+        ("postgres://u@h/d?ssl=true", "`ssl` is not known: write sslmode=verify-full"),
         ("postgres://u@h/d?sslmode=strict", "sslmode is `strict`: it can be disable"),
         ("postgres://u@h/d?sslmode=verify-ca", "name a CA of your own with sslrootcert"),
         ("postgres://u@localhost/d?sslmode=verify-ca", "name a CA of your own with sslrootcert"),

@@ -81,12 +81,17 @@ impl Ca {
     }
 }
 
+/// The protocol that PostgreSQL wants to be named.
+const ALPN: &[u8] = b"postgresql";
+
 /// How the service begins, before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     AtOnce,
     /// PostgreSQL: a request for TLS, and `S` for an answer.
     AsPostgresql,
+    /// The same with TLS from the first byte.
+    DirectlyAsPostgresql,
 }
 
 /// Listens on `localhost` until it is dropped.
@@ -129,7 +134,11 @@ impl TlsServer {
                 config.with_client_cert_verifier(verifier.build().unwrap())
             }
         };
-        let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(chain, key).unwrap()));
+        let mut config = config.with_single_cert(chain, key).unwrap();
+        if begins == Begins::DirectlyAsPostgresql {
+            config.alpn_protocols.push(ALPN.to_vec());
+        }
+        let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let serving = tokio::spawn(async move {
@@ -161,6 +170,10 @@ async fn serve(
         client.write_all(b"S").await?;
     }
     let mut secure = acceptor.accept(client).await?;
+    // As PostgreSQL: "received direct SSL connection request without ALPN protocol negotiation extension".
+    if begins == Begins::DirectlyAsPostgresql && secure.get_ref().1.alpn_protocol() != Some(ALPN) {
+        return Ok(());
+    }
     let mut plain = TcpStream::connect(service).await?;
     copy_bidirectional(&mut secure, &mut plain).await.map(drop)
 }
