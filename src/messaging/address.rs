@@ -9,7 +9,7 @@ use super::{host_list::each_host, tls_parameters::TlsParameters};
 use crate::{
     secret::{ESCAPES, Secret, has_late_at},
     timing::Timing,
-    tls::Tls,
+    tls::{Tls, Verification},
 };
 
 /// Seconds between heartbeats: a dead peer is noticed within ten.
@@ -30,6 +30,8 @@ pub struct BrokerAddress {
     pub(crate) tls: Option<Tls>,
     /// At least one, and those of one cluster too.
     pub(crate) management: Secret<Vec<Url>>,
+    /// Whether `management` comes from the AMQP URI, because no other URL is set.
+    is_derived: bool,
     pub(crate) management_tls: Option<Tls>,
     /// How long it is waited for.
     pub(crate) timing: Arc<Timing>,
@@ -57,7 +59,8 @@ pub enum AddressError {
 impl BrokerAddress {
     /// Reads both URLs. Each may name several nodes of a cluster, `amqp://user:password@one:5672,two:5672/%2f`, and how
     /// TLS is done, with the query parameters of RabbitMQ's own URIs. Without `management_url` the management API is expected on the same host, on its
-    /// default port (15672, or 15671 with TLS), with the same credentials.
+    /// default port (15672, or 15671 with TLS), with the same credentials; where its certificate is checked in full, also on port 443, as managed brokers
+    /// have it.
     ///
     /// # Errors
     /// One of the two cannot be read.
@@ -82,7 +85,7 @@ impl BrokerAddress {
         let secure = nodes.first().is_some_and(|uri| uri.scheme == AMQPScheme::AMQPS);
         let hosts = nodes.iter().map(|uri| uri.authority.host.as_str());
         let tls = parameters.clone().tls(secure, hosts).map_err(unreadable)?;
-        let (management, parameters) = if let Some(text) = management_url {
+        let (mut management, parameters) = if let Some(text) = management_url {
             management_nodes(text)?
         } else {
             let derived: Result<Vec<Url>, _> = nodes.iter().map(derived_management).collect();
@@ -91,11 +94,22 @@ impl BrokerAddress {
         let secure = management.first().is_some_and(|url| url.scheme() == "https");
         let hosts = management.iter().filter_map(Url::host_str);
         let management_tls = parameters.tls(secure, hosts).map_err(AddressError::Management)?;
+        let is_derived = management_url.is_none();
+        let is_verified =
+            management_tls.as_ref().is_some_and(|tls| tls.verification == Verification::Full);
+        if is_derived && is_verified {
+            let default_ports = management.clone().into_iter().filter_map(|mut url| {
+                url.set_port(None).ok()?;
+                Some(url)
+            });
+            management.extend(default_ports.collect::<Vec<_>>());
+        }
         Ok(Self {
             nodes: Secret::new(nodes),
             frame_max: FRAME_MAX_BYTES,
             tls,
             management: Secret::new(management),
+            is_derived,
             management_tls,
             timing: Arc::default(),
         })
@@ -146,7 +160,9 @@ impl BrokerAddress {
             let port = url.port_or_known_default().unwrap_or_default();
             format!("{host}:{port}{}", url.path().trim_end_matches('/'))
         });
-        format!("{scheme}://{}", each.collect::<Vec<_>>().join(","))
+        let derived = " (derived from broker.url: broker.management_url is not set)";
+        let derived = if self.is_derived { derived } else { "" };
+        format!("{scheme}://{}{derived}", each.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -58,7 +58,17 @@ async fn the_first_node_that_takes_the_connection_has_it() {
     let refused = refused.to_string();
     let unreachable = format!("cannot reach the broker at amqp://{all_dead}");
     assert!(refused.contains(&unreachable), "{refused}");
-    assert_eq!(address.management_display(), "http://127.0.0.1:15672,127.0.0.1:15672");
+    let derived = " (derived from broker.url: broker.management_url is not set)";
+    let expected = format!("http://127.0.0.1:15672,127.0.0.1:15672{derived}");
+    assert_eq!(address.management_display(), expected);
+    // Managed brokers have it on 443, which is asked only where its certificate is checked.
+    for (url, ports) in [
+        ("amqps://mq.example", "15671,mq.example:443"),
+        ("amqps://mq.example?verify=verify_none", "15671"),
+    ] {
+        let address = BrokerAddress::parse(url, None).unwrap();
+        assert_eq!(address.management_display(), format!("https://mq.example:{ports}{derived}"));
+    }
 
     // A node that answers has answered for all of them.
     let next = Proxy::to(&services.broker_socket()).await;
