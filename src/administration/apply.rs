@@ -19,7 +19,7 @@ use crate::{
         shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
     },
     plan::{
-        Change, Contents, Plan, Reason, Step,
+        Change, Contents, Plan, Reason, Refusal, Step,
         diff::diff,
         own_queues::{Kind, kind},
         removal,
@@ -59,6 +59,24 @@ pub enum ApplyError {
 /// # Errors
 /// The broker cannot be read.
 pub async fn plan(
+    management: &Management,
+    topology: &Topology,
+    discard: &BTreeSet<String>,
+) -> Result<(Plan, Snapshot), ManagementError> {
+    let (mut plan, observed) = plan_within_limits(management, topology, discard).await?;
+    let created = plan.steps.iter().filter(|it| matches!(it.change, Change::CreateQueue(_)));
+    let (existing, created) = (observed.objects.queues.len() as u64, created.count() as u64);
+    // Created first: half a topology would be left.
+    if created > 0
+        && let Some(limit) = management.queue_limit().await?
+        && existing + created > limit
+    {
+        plan.refusals.push(Refusal::QueueLimit { limit, existing, created });
+    }
+    Ok((plan, observed))
+}
+
+async fn plan_within_limits(
     management: &Management,
     topology: &Topology,
     discard: &BTreeSet<String>,

@@ -326,6 +326,24 @@ impl Management {
         Some((overview.node?, held.and_then(|held| held.messages_delayed)))
     }
 
+    /// How many queues the virtual host takes; `None` without a limit, and where this user may not see it.
+    pub(super) async fn queue_limit(&self) -> Result<Option<u64>, ManagementError> {
+        #[derive(Deserialize)]
+        struct Limits {
+            vhost: String,
+            value: BTreeMap<String, i64>,
+        }
+        let path = ["vhost-limits", self.virtual_host()];
+        let limits: Vec<Limits> = match self.ask(&path, &[]).await {
+            Err(error) if error.is(401) || error.is(403) || error.is(404) => return Ok(None),
+            limits => limits.map_err(|error| self.explain(&reading(&path), error))?,
+        };
+        let ours = limits.into_iter().filter(|it| it.vhost == self.virtual_host());
+        // A negative one is none.
+        let limit = ours.filter_map(|it| it.value.get("max-queues").copied());
+        Ok(limit.filter_map(|limit| u64::try_from(limit).ok()).min())
+    }
+
     /// The policies of the virtual host. Needs no more than the `management` tag; changes nothing.
     pub async fn policies(&self) -> Result<Vec<Policy>, ManagementError> {
         self.get(&["policies", self.virtual_host()], &[]).await

@@ -43,6 +43,16 @@ pub enum Refusal {
         /// The queue.
         queue: String,
     },
+    /// The virtual host takes fewer queues than the plan creates.
+    #[serde(rename = "queue_limit")]
+    QueueLimit {
+        /// The virtual host's limit `max-queues`.
+        limit: u64,
+        /// Queues that it has, of everybody.
+        existing: u64,
+        /// Queues that the plan creates.
+        created: u64,
+    },
     /// The topology is to be removed, and messages wait in one of its queues.
     #[serde(rename = "messages_wait")]
     Waiting {
@@ -135,6 +145,11 @@ impl fmt::Display for Refusal {
                  with the old topology finish them, or lose them with {}",
                 count_of(*messages),
                 option("--discard", queue)
+            ),
+            Self::QueueLimit { limit, existing, created } => write!(
+                f,
+                "! limit     the virtual host takes at most {limit} queues: it has {existing}, and {created} are to be \
+                 created\n        raise it with `rabbitmqctl set_vhost_limits`, key max-queues, or choose fewer levels"
             ),
             Self::Waiting { queue, messages } => {
                 write!(f, "! queue     {} holds {}", one_line(queue), count_of(*messages))

@@ -115,6 +115,29 @@ async fn is_accepted(world: &World, exchange: &str, key: &str, body: &str) -> bo
     }
 }
 
+/// `apply` would stop in the middle, and half a topology would stay.
+#[apply(world_test)]
+async fn more_queues_than_the_virtual_host_takes_are_not_begun() {
+    let world = World::empty().await;
+    let path = ["vhost-limits", &*world.vhost, "max-queues"];
+    let limit = async |value: i64| {
+        let how = reqwest::Method::PUT;
+        world.services.call(None, how, &path, serde_json::json!({ "value": value })).await.unwrap()
+    };
+    let queues = world.topology.objects().queues.len();
+    let few = i64::try_from(queues).unwrap() - 1;
+    limit(few).await;
+    let said = format!("at most {few} queues: it has 0, and {queues} are to be created");
+    world.overdue(&["plan"]).prints(&said).exits(1);
+    world.overdue(&["apply", "--yes"]).exits(1);
+    assert!(world.own_objects().await.queues.is_empty());
+    limit(few + 1).await;
+    world.overdue(&["apply", "--yes"]).exits(0);
+    // What is there needs no more room.
+    limit(few).await;
+    world.overdue(&["plan"]).exits(0).prints("no change");
+}
+
 /// The limit is written out, so that an older or newer broker does the same, and behind it is the parking lot.
 #[apply(world_test)]
 async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
