@@ -224,7 +224,7 @@ impl Outcome {
         let nobody: [&str; 0] = [];
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&PREFIX, &STOCK, &true, &&nobody[..], &&nobody[..]];
-        for row in client.query(INVARIANTS, &parameters).await? {
+        for row in client.query(&*stage.store.in_own_schema(INVARIANTS), &parameters).await? {
             let (what, broken): (String, i64) = (row.get("what"), row.get("broken"));
             if broken > 0 && (audited || !what.contains("closure")) {
                 let example: Option<String> = row.get("example");

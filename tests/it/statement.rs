@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use crate::support::{
     World,
     orders::written,
-    statements::{contended, statements},
+    statements::{contended, found, statements},
 };
 
 fn parsed(ids: &[String]) -> Vec<OrderId> {
@@ -225,7 +225,7 @@ async fn no_statement_compares_each_with_each() {
     let world = World::of_tables().await;
     world.sql("VACUUM ANALYZE orders, order_items, stock, closures, outbox, outbox_refused").await;
     let client = world.store.client().await.unwrap();
-    let claim = include_str!("../../sql/outbox_claim.sql").to_owned();
+    let claim = found(include_str!("../../sql/outbox_claim.sql"));
     let mut all = vec![(claim, "(2000, '{}', 0, 1)")];
     for name in ["close", "cancel", "complete"] {
         let Statements { lock, close, close_contended, overdue } = statements(name);

@@ -8,6 +8,7 @@ use super::{
     extension, floors, guarded, list, looking, messages, one_order, paused, pausing, pending,
     relay, relays, world,
 };
+use crate::support::statements::found;
 
 /// It is found out.
 fn breaks(explored: &Explored, what: &str) {
@@ -112,7 +113,7 @@ async fn without_its_locks_a_pause_returns_too_early() {
         "IF false AND NOT pg_try",
         1,
     );
-    world.sql(&function).await;
+    world.sql(&found(&function)).await;
     let unguarded = paused(|| {
         let operator = Actor { name: "operator", script: pausing(Some(TAKEN)) };
         vec![operator, guarded("messages", GUARD, Some("unpaid"))]
