@@ -282,8 +282,7 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let mode = Mode::transaction(limits, end);
-        Ok(self.run(purpose, question, mode).await?.0)
+        Ok(self.run(purpose, question, Mode::transaction(limits, end)).await?.0)
     }
 
     /// Closes orders, if everything in `before` succeeds: in a transaction that all are in.
@@ -294,11 +293,10 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let begin = if question.contract.names_schemas() {
-            limits.begin() + &self.theirs_first
-        } else {
-            limits.begin()
-        };
+        let mut begin = limits.begin();
+        if question.contract.names_schemas() {
+            begin += &self.theirs_first;
+        }
         let mode = Mode::Between(begin, before, end.sql());
         Ok(self.run(For::Closing, question, mode).await?.0)
     }
