@@ -211,8 +211,8 @@ impl Report {
 impl Checked {
     /// Of a large table without the index that a look for overdue rows needs: nothing is tried that would read all of it.
     fn without_index(effect: &Effect, plan: &EffectPlan, finding: String) -> Self {
-        let untried =
-            "nothing was tried, because a look for open rows would read the whole table".to_owned();
+        let untried = "nothing was tried, because a look for open rows would read too many of them"
+            .to_owned();
         let trial = Trial { untried: Some(untried), ..Trial::default() };
         let would_do = WouldDo { findings: vec![finding], ..WouldDo::default() };
         Self::new(effect, plan, trial, None, Some(would_do))
