@@ -1,6 +1,8 @@
 //! A burst: many orders that are due at one instant, and how long it takes until the last of them is committed; by the worker,
 //! and beside it by plain SQL, a poller, what tutorials show, and the broker alone.
 //!
+//! With `--locked`: how late the worker closes 1,200 orders while another session keeps one row of stock locked that 300 others need.
+//!
 //! All close the same orders of the same shop, one after the other in each round, so that a machine that is busy is so for all
 //! of them. Notices are in a level before, each with an `expiration` that ends at the instant.
 
@@ -13,10 +15,10 @@ use std::{
 
 use clap::Parser;
 use futures_util::{FutureExt, future::try_join_all};
-use overdue::{Publisher, internals::broker::consume::Subscription};
+use overdue::{Delay, Publisher, internals::broker::consume::Subscription};
 use support::{
     Benchmark, Result,
-    closers::{Closer, Running, Way},
+    closers::{Closer, Running, TIMEOUT, Way},
     options::Options,
     report::Report,
     rivals::PlainSql,
@@ -39,6 +41,15 @@ const USUAL: Duration = Duration::from_micros(150);
 const MARGIN: Duration = Duration::from_millis(300);
 /// A machine that takes longer to get ready is too slow for so many orders.
 const LONGEST_PREPARATION: Duration = Duration::from_mins(5);
+/// With `--locked`: orders that do not need the locked row of stock, how many of them become due per second, and how many come due for each
+/// one that needs it.
+const FREE: usize = 1_200;
+const FREE_PER_SECOND: i64 = 200;
+const FREE_FOR_ONE_HELD: usize = 4;
+/// The row that is locked: each tenth order has this SKU.
+const LOCKED_SKU: u32 = 0;
+/// The delay of their notices.
+const SHORT: Duration = Duration::from_secs(2);
 /// Connections of plain SQL, and orders in a batch.
 const CONNECTIONS: usize = 2;
 const BATCH: usize = 500;
@@ -55,6 +66,10 @@ struct Burst {
     /// `delay.lead` of the worker's topology, e.g. 12s [default: 2s]
     #[arg(long)]
     lead: Option<String>,
+    /// Instead: 1,500 orders while another session keeps a row of stock locked for so many seconds, which 300 of them need; the lateness of
+    /// the others, due at 200/s and at one instant
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "15")]
+    locked: Option<u64>,
     /// Only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Way>,
@@ -73,16 +88,24 @@ impl Benchmark for Burst {
 
     fn shrink(&mut self) {
         self.orders = 200;
+        self.locked = self.locked.map(|_| 2);
     }
 
     async fn measure(&self, stage: &Stage) -> Result<Report> {
         let (orders, rounds) = (self.orders.max(1), self.options.rounds_or(5));
-        let closers = Closer::all(&WAYS, &self.only, &self.options)?;
+        let ways = if self.locked.is_some() { &WAYS[..1] } else { &WAYS };
+        let closers = Closer::all(ways, &self.only, &self.options)?;
         let publisher = Publisher::connect(&stage.address, "bench: publishing").await?;
-        let what = format!(
-            "{orders} orders of 2 items, 10,000 SKUs by Zipf, due at one instant; took_s is to the last commit (of the broker \
-             alone, the last delivery); medians of {rounds} rounds"
-        );
+        let what = match self.locked {
+            Some(seconds) => format!(
+                "{FREE} orders of 2 items, 10,000 SKUs by Zipf, and as many more as need one row of stock that another session keeps \
+                 locked for {seconds} s, one for {FREE_FOR_ONE_HELD}; lateness of those that do not need it; medians of {rounds} rounds"
+            ),
+            None => format!(
+                "{orders} orders of 2 items, 10,000 SKUs by Zipf, due at one instant; took_s is to the last commit (of the broker \
+                 alone, the last delivery); medians of {rounds} rounds"
+            ),
+        };
         let mut report = Report::new("burst", what, stage);
         let delays = match &self.lead {
             // No level may be shorter than twice the lead.
@@ -95,7 +118,9 @@ impl Benchmark for Burst {
                 "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n".to_owned()
             }
         };
-        report.show(closers.iter().map(|closer| &closer.name));
+        if self.locked.is_none() {
+            report.show(closers.iter().map(|closer| &closer.name));
+        }
         let mut preparation = SOON + USUAL * u32::try_from(orders)?;
         for number in 1..=rounds {
             for step in 0..closers.len() {
@@ -116,6 +141,13 @@ impl Benchmark for Burst {
                         preparation,
                     };
                     round.warm_up(orders).await?;
+                    if let Some(seconds) = self.locked {
+                        let lasts = Duration::from_secs(seconds);
+                        round.locked("at 200/s", Some(FREE_PER_SECOND), lasts, &mut report).await?;
+                        round.locked("at one instant", None, lasts, &mut report).await?;
+                        round.running.stop().await?;
+                        break;
+                    }
                     let is_measured = round.burst(orders, &mut report).await;
                     preparation = round.preparation;
                     round.running.stop().await?;
@@ -152,21 +184,16 @@ impl Round<'_> {
             Way::Tutorial => WARM_UP[1],
             _ => WARM_UP[0],
         };
-        self.prepare("warm", orders.min(most), SOON).await?;
+        let clock = Clock::read(&self.stage.store).await?;
+        let due_us = clock.us_in(SOON);
+        let orders = self.generator.orders("warm", orders.min(most), |_| due_us)?;
+        self.prepare(clock, &orders).await?;
         self.running.until_closed(self.stage).await?;
         self.running.until_idle(self.stage, self.closer).await
     }
 
-    /// Publishes and inserts; the orders, and their deadline.
-    async fn prepare(
-        &mut self,
-        name: &str,
-        orders: usize,
-        preparation: Duration,
-    ) -> Result<(Vec<Order>, Instant)> {
-        let clock = Clock::read(&self.stage.store).await?;
-        let due_us = clock.us_in(preparation);
-        let orders = self.generator.orders(name, orders, |_| due_us)?;
+    /// Publishes and inserts orders.
+    async fn prepare(&self, clock: Clock, orders: &[Order]) -> Result<()> {
         let route = self.running.long_route()?;
         let early = if self.closer.is_worker() { route.early } else { Duration::ZERO };
         let notice = |order| {
@@ -176,8 +203,62 @@ impl Round<'_> {
         let with_notices = orders.iter().filter(|_| self.closer.needs_notices());
         let notices = with_notices.map(notice).collect();
         let publish = shop::publish(self.publisher, clock, notices);
-        tokio::try_join!(publish, shop::insert(&self.stage.store, &orders))?;
-        Ok((orders, clock.instant(due_us)))
+        tokio::try_join!(publish, shop::insert(&self.stage.store, orders))?;
+        Ok(())
+    }
+
+    /// Orders that need a row of stock which another session keeps locked, and others: how late the others are closed, due at a rate or
+    /// all at one instant.
+    async fn locked(
+        &mut self,
+        name: &str,
+        per_second: Option<i64>,
+        lasts: Duration,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (stage, free) = (self.stage, name.replace([' ', '/'], "-"));
+        shop::reset(&stage.store).await?;
+        let clock = Clock::read(&stage.store).await?;
+        let first_us = clock.us_in(SOON + SHORT + USUAL * u32::try_from(2 * FREE)?);
+        let step_us = per_second.map_or(0, |rate| 1_000_000 / rate);
+        let due_us = |place: usize| first_us + step_us * i64::try_from(place).unwrap_or(i64::MAX);
+        let (generator, held) = (&mut self.generator, ("held", FREE / FREE_FOR_ONE_HELD));
+        let mut orders = generator.orders_with(LOCKED_SKU, false, (&free, FREE), due_us)?;
+        orders.extend(
+            generator
+                .orders_with(LOCKED_SKU, true, held, |place| due_us(place * FREE_FOR_ONE_HELD))?,
+        );
+        orders.sort_by_key(|order| order.due_us);
+        shop::insert(&stage.store, &orders).await?;
+        let mut client = stage.store.client().await?;
+        let transaction = client.transaction().await?;
+        shop::lock(&transaction, LOCKED_SKU).await?;
+        // In a queue a notice waits behind the ones before it: with the same delay each, or with one instant for all.
+        let short = self.running.topology.route(TIMEOUT, &Delay::exactly(SHORT))?;
+        let long = self.running.long_route()?;
+        let notices = orders.iter().map(|order| {
+            let at = clock.instant(order.due_us).checked_sub(SHORT).unwrap_or_else(Instant::now);
+            if per_second.is_some() {
+                return Notice { order, at, route: short.clone(), expires_early: None };
+            }
+            let expires_early = Some(long.early);
+            Notice { order, at: Instant::now(), route: long.clone(), expires_early }
+        });
+        let late = shop::publish(self.publisher, clock, notices.collect()).await?;
+        if per_second.is_none() && Instant::now() + long.early > clock.instant(first_us) {
+            return Err("the orders were not ready in time".into());
+        }
+        tokio::time::sleep_until((clock.instant(first_us) + lasts).into()).await;
+        transaction.rollback().await?;
+        self.running.until_closed(stage).await?;
+        self.running.until_idle(stage, self.closer).await?;
+        let outcome = Outcome::read(stage, &free, FREE, true).await?;
+        let line = format!("{name}, {}", self.closer.name);
+        report.add(&line, outcome.late);
+        report.add(&line, [("published_late_ms", late.as_secs_f64() * 1_000.0)]);
+        report.note(&line, &outcome.paths);
+        report.wrong(&line, outcome.wrong);
+        Ok(())
     }
 
     /// Whether it was measured; otherwise the deadline came before everything was ready, and the next time there is more time.
@@ -185,7 +266,11 @@ impl Round<'_> {
         let is_tutorial = self.closer.way == Way::Tutorial;
         let count = if is_tutorial { orders.min(TUTORIAL_AT_MOST) } else { orders };
         let began = Instant::now();
-        let (orders, due) = self.prepare("burst", count, self.preparation).await?;
+        let clock = Clock::read(&self.stage.store).await?;
+        let due_us = clock.us_in(self.preparation);
+        let orders = self.generator.orders("burst", count, |_| due_us)?;
+        self.prepare(clock, &orders).await?;
+        let due = clock.instant(due_us);
         let lead =
             if self.closer.is_worker() { self.running.long_route()?.early } else { Duration::ZERO };
         let first = due.checked_sub(lead + MARGIN).unwrap_or(due);

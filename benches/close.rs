@@ -145,12 +145,15 @@ impl Benchmark for Close {
                 let nobody = [OrderId::parse("nobody")?];
                 let prepare = || stage.store.run_effect(&effect, &nobody, ClosingPath::Message);
                 try_join_all((0..IN_FLIGHT).map(|_| prepare())).await?;
+                let before = stage.meters.read(&[]);
                 let began = Instant::now();
                 way.close(&stage.store, &effect, &ids, batch).await?;
                 let took = began.elapsed();
+                let cpu = before.until(&stage.meters.read(&[]));
                 let outcome = Outcome::read(stage, "close", count, true).await?;
                 let rate = ("orders_per_s", per_second(count, took));
                 report.add(&name, [rate, ("took_s", took.as_secs_f64())]);
+                report.add(&name, cpu);
                 if is_sample {
                     report.note(&name, &format!("a sample of {count}"));
                 }

@@ -1,5 +1,5 @@
--- doctor_tables: our tables along the search path, and the rights of a worker on them that this user lacks.
--- -> name text, found bool, lacks text[]
+-- doctor_tables: our tables that are there, and the rights of a worker on them that this user lacks.
+-- $1 text the schema of our tables -> name text, found bool, lacks text[]
 SELECT name, found IS NOT NULL AS found,
        coalesce(pg_catalog.array_agg(privilege ORDER BY privilege)
                 FILTER (WHERE found IS NOT NULL AND NOT has_table_privilege(found, privilege)), '{}') AS lacks
@@ -10,6 +10,7 @@ FROM (VALUES ('actions', 'SELECT'), ('actions', 'DELETE'),
              ('outbox_refused', 'SELECT'), ('outbox_refused', 'INSERT'), ('outbox_refused', 'UPDATE'), ('outbox_refused', 'DELETE'),
              ('pauses', 'SELECT'), ('pauses', 'UPDATE'))
          AS used (name, privilege),
-     LATERAL (SELECT to_regclass(name)::oid AS found) AS looked_up
+     LATERAL (SELECT (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                      WHERE c.relname = name::name AND n.nspname = $1::text::name AND has_schema_privilege(n.oid, 'USAGE')) AS found) AS looked_up
 GROUP BY name, found
 ORDER BY name

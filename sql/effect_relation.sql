@@ -16,7 +16,8 @@ SELECT json_build_object(
                      FROM pg_index i
                      WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate
                        AND i.indpred IS NULL AND i.indexprs IS NULL) AS index),
-    'partitions', (SELECT coalesce(pg_catalog.json_agg(h.inhrelid::regclass::text ORDER BY h.inhrelid::regclass::text), '[]')
-                   FROM pg_inherits h WHERE h.inhparent = c.oid)) AS relation
+    'partitions', (SELECT coalesce(pg_catalog.json_agg(format('%I.%I', pn.nspname, p.relname) ORDER BY pn.nspname, p.relname), '[]')
+                   FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhrelid JOIN pg_namespace pn ON pn.oid = p.relnamespace
+                   WHERE h.inhparent = c.oid)) AS relation
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass($1)::oid

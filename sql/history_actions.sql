@@ -2,10 +2,10 @@
 -- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
 -- -> deleted bigint (none while another session deletes)
 WITH gone AS (
-    DELETE FROM actions WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM actions
+    DELETE FROM {own}.actions WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {own}.actions
         WHERE at < least(now(), $1::timestamptz) - $2::bigint::float8 * interval '1 millisecond'
-          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'actions'::regclass::oid::bigint)))
+          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', '{own}.actions'::regclass::oid::bigint)))
         ORDER BY at LIMIT $3))
     RETURNING 1
 )

@@ -3,10 +3,10 @@
 -- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
 -- -> deleted bigint (none while another session deletes)
 WITH gone AS (
-    DELETE FROM closures WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM closures
+    DELETE FROM {own}.closures WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {own}.closures
         WHERE closed_at < least(now(), $1::timestamptz) - $2::bigint::float8 * interval '1 millisecond'
-          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'closures'::regclass::oid::bigint)))
+          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', '{own}.closures'::regclass::oid::bigint)))
         ORDER BY closed_at LIMIT $3))
     RETURNING 1
 )

@@ -2,10 +2,10 @@
 -- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
 -- -> deleted bigint (none while another session deletes)
 WITH gone AS (
-    DELETE FROM dropped_messages WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM dropped_messages
+    DELETE FROM {own}.dropped_messages WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {own}.dropped_messages
         WHERE dropped_at < least(now(), $1::timestamptz) - $2::bigint::float8 * interval '1 millisecond'
-          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', 'dropped_messages'::regclass::oid::bigint)))
+          AND (SELECT pg_try_advisory_xact_lock(hashtextextended('history', '{own}.dropped_messages'::regclass::oid::bigint)))
         ORDER BY dropped_at LIMIT $3))
     RETURNING 1
 )

@@ -12,7 +12,7 @@ WITH those AS MATERIALIZED (
 ), closed AS MATERIALIZED (
     -- The time of the commit as well, if the server keeps it.
     SELECT *, CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(xmin) END AS committed_at
-    FROM closures WHERE starts_with(order_id, $1)
+    FROM {own}.closures WHERE starts_with(order_id, $1)
 ), shelves AS MATERIALIZED (
     SELECT stock.sku, available, reserved, sold,
            coalesce(sum(qty) FILTER (WHERE status = 'unpaid'), 0)::bigint AS in_unpaid,

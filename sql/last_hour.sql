@@ -4,7 +4,7 @@
 WITH recent AS MATERIALIZED (
     SELECT path, closed_at, floor(extract(epoch FROM now() - closed_at) / 60.0)::bigint AS minute,
            CASE WHEN isfinite(due_at) THEN greatest(extract(epoch FROM closed_at - due_at), 0)::float8 END AS late_s
-    FROM closures WHERE closed_at > now() - interval '1 hour'
+    FROM {own}.closures WHERE closed_at > now() - interval '1 hour'
 ), seconds AS (
     SELECT count(*) AS orders, max(late_s) AS late_s FROM recent GROUP BY date_trunc('second', closed_at)
 )

@@ -4,13 +4,13 @@
 -- -> is_cut boolean (there are more rows), and for each event, or NULL: event text, since timestamptz, reason text (NULL: it waits),
 --    is_event boolean
 WITH waiting AS MATERIALIZED (
-    SELECT order_id, event, created_at FROM outbox ORDER BY id LIMIT $2
+    SELECT order_id, event, created_at FROM {own}.outbox ORDER BY id LIMIT $2
 ), given_up AS MATERIALIZED (
-    SELECT order_id, event, refused_at, reason FROM outbox_refused WHERE waits_for IS NULL ORDER BY refused_id DESC LIMIT $2
+    SELECT order_id, event, refused_at, reason FROM {own}.outbox_refused WHERE waits_for IS NULL ORDER BY refused_id DESC LIMIT $2
 ), found AS (
     SELECT event, created_at AS since, NULL::text AS reason FROM waiting WHERE order_id = ANY ($1)
     UNION ALL
-    SELECT event, refused_at, reason FROM outbox_refused WHERE waits_for IS NOT NULL AND order_id = ANY ($1)
+    SELECT event, refused_at, reason FROM {own}.outbox_refused WHERE waits_for IS NOT NULL AND order_id = ANY ($1)
     UNION ALL
     SELECT event, refused_at, reason FROM given_up WHERE order_id = ANY ($1)
 )

@@ -4,9 +4,9 @@
 -- -> is_cut boolean (there are more rows), and for each notice, or NULL: timeout text, due_at timestamptz, since timestamptz,
 --    reason text (NULL: it waits), is_notice boolean
 WITH waiting AS MATERIALIZED (
-    SELECT order_id, timeout, due_at, scheduled_at FROM scheduled_notices ORDER BY id LIMIT $2
+    SELECT order_id, timeout, due_at, scheduled_at FROM {own}.scheduled_notices ORDER BY id LIMIT $2
 ), refused AS MATERIALIZED (
-    SELECT order_id, timeout, due_at, refused_at, reason FROM scheduled_notices_refused ORDER BY refused_id DESC LIMIT $2
+    SELECT order_id, timeout, due_at, refused_at, reason FROM {own}.scheduled_notices_refused ORDER BY refused_id DESC LIMIT $2
 ), found AS (
     SELECT timeout, due_at, scheduled_at AS since, NULL::text AS reason FROM waiting WHERE order_id = ANY ($1)
     UNION ALL SELECT timeout, due_at, refused_at, reason FROM refused WHERE order_id = ANY ($1)

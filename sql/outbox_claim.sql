@@ -6,7 +6,7 @@
 --    traceparent text, tracestate text (NULL if they are too long),
 --    fault text (why it can never be published)
 WITH earlier AS MATERIALIZED (
-    SELECT DISTINCT order_id FROM outbox WHERE id >= $4 AND id <= $3 AND id <> ALL ($2) AND order_id IS NOT NULL
+    SELECT DISTINCT order_id FROM {own}.outbox WHERE id >= $4 AND id <= $3 AND id <> ALL ($2) AND order_id IS NOT NULL
 ), front AS MATERIALIZED (
     SELECT id, event, order_id, created_at, traceparent, tracestate,
            CASE WHEN event IS NULL THEN 'it has no event name'
@@ -17,7 +17,7 @@ WITH earlier AS MATERIALIZED (
                     THEN 'its order id has ' || octet_length(order_id)::text || ' bytes; it may have 1 to 255'
                 WHEN created_at IS NULL OR created_at NOT BETWEEN '0001-01-01 00:00Z' AND '9999-12-30 00:00Z'
                     THEN 'its created_at is not a time between the years 1 and 9999' END AS fault
-    FROM outbox
+    FROM {own}.outbox
     WHERE id > $3 AND id <> ALL ($2) AND (order_id IS NULL OR order_id NOT IN (SELECT order_id FROM earlier))
     ORDER BY id LIMIT $1
 )
@@ -25,8 +25,8 @@ SELECT front.id,
        CASE WHEN fault IS NULL THEN event END AS event,
        CASE WHEN fault IS NULL THEN order_id END AS order_id,
        CASE WHEN fault IS NULL THEN created_at END AS created_at,
-       CASE WHEN fault IS NULL AND EXISTS (SELECT FROM outbox_refused WHERE waits_for IS NOT NULL)
-            THEN (SELECT earlier.waits_for FROM outbox_refused AS earlier
+       CASE WHEN fault IS NULL AND EXISTS (SELECT FROM {own}.outbox_refused WHERE waits_for IS NOT NULL)
+            THEN (SELECT earlier.waits_for FROM {own}.outbox_refused AS earlier
                   WHERE earlier.order_id = front.order_id AND earlier.id < front.id AND earlier.waits_for IS NOT NULL
                   ORDER BY earlier.id LIMIT 1) END AS waits_for,
        CASE WHEN octet_length(traceparent) = 55 THEN traceparent END AS traceparent,

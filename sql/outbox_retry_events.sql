@@ -8,14 +8,14 @@ SELECT events.* FROM pg_catalog.unnest($1::text[]) AS asked (name), LATERAL (
     SELECT refused_id, id, event, order_id, created_at, waits_for,
            CASE WHEN octet_length(traceparent) = 55 THEN traceparent END AS traceparent,
            CASE WHEN octet_length(tracestate) <= 512 THEN tracestate END AS tracestate
-    FROM outbox_refused AS refused
+    FROM {own}.outbox_refused AS refused
     WHERE waits_for = asked.name AND refused_id <> ALL ($3)
       AND octet_length(event) BETWEEN 1 AND 255 AND octet_length(order_id) BETWEEN 1 AND 255
       AND created_at BETWEEN '0001-01-01 00:00Z' AND '9999-12-30 00:00Z'
-      AND NOT EXISTS (SELECT FROM outbox_refused AS earlier WHERE earlier.order_id = refused.order_id
+      AND NOT EXISTS (SELECT FROM {own}.outbox_refused AS earlier WHERE earlier.order_id = refused.order_id
                       AND earlier.id < refused.id AND earlier.waits_for <> refused.waits_for
                       AND earlier.refused_id <> ALL ($3))
-      AND order_id NOT IN (SELECT order_id FROM outbox WHERE id >= $5 AND id <= $4 AND order_id IS NOT NULL)
+      AND order_id NOT IN (SELECT order_id FROM {own}.outbox WHERE id >= $5 AND id <= $4 AND order_id IS NOT NULL)
     ORDER BY id LIMIT $2
 ) AS events
 ORDER BY events.id

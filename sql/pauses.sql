@@ -23,17 +23,17 @@ COMMENT ON TABLE pauses IS 'Timeouts whose orders no worker closes until ends_at
 CREATE OR REPLACE FUNCTION refuse_paused(topology text, timeout text, effect text, orders integer) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    pause pauses;
+    pause {own}.pauses;
     at timestamptz;
     used interval;
 BEGIN
     IF NOT pg_try_advisory_xact_lock_shared(hashtextextended(
-        CASE WHEN timeout IS NULL THEN effect ELSE topology || ' ' || timeout END, 'pauses'::regclass::oid::bigint))
+        CASE WHEN timeout IS NULL THEN effect ELSE topology || ' ' || timeout END, '{own}.pauses'::regclass::oid::bigint))
     THEN
         RAISE EXCEPTION '% is being paused', coalesce(timeout, effect) USING ERRCODE = 'OV001', DETAIL = '50';
     END IF;
     FOR pause IN
-        SELECT * FROM pauses AS it
+        SELECT * FROM {own}.pauses AS it
         WHERE (it.topology = topology AND it.timeout = timeout) OR (timeout IS NULL AND it.effect = effect)
         ORDER BY it.topology, it.timeout
     LOOP
@@ -50,7 +50,7 @@ BEGIN
                 USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
         END IF;
         -- Another transaction that has closed some is about to commit. What is used up ends within a second, unless the clock was set back.
-        PERFORM FROM pauses AS it
+        PERFORM FROM {own}.pauses AS it
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout
           AND (it.used_until <= at OR it.used_until > at + interval '2 s') FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
@@ -60,7 +60,7 @@ BEGIN
         -- Use makes it last longer, by twice its time: it goes on as long as half the rate is used, and runs out below that. As many at once
         -- as go at once say that more wait, however slow they are closed.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;
-        UPDATE pauses AS it SET used_until = at + used, ends_at = CASE WHEN orders >= least(pause.per_second, 500)
+        UPDATE {own}.pauses AS it SET used_until = at + used, ends_at = CASE WHEN orders >= least(pause.per_second, 500)
             THEN at + used + interval '2 minutes' ELSE least(at + used + interval '2 minutes', it.ends_at + 2 * used) END
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout;
     END LOOP;

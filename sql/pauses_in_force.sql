@@ -3,4 +3,4 @@
 SELECT timeout, why, paused_by, paused_at, least(ends_at, clock_timestamp() + interval '10 years') AS ends_at, per_second,
        pg_catalog.floor(1000.0 * extract(epoch FROM clock_timestamp() - paused_at))::bigint AS age_ms,
        pg_catalog.ceil(1000.0 * extract(epoch FROM least(ends_at, clock_timestamp() + interval '10 years') - clock_timestamp()))::bigint AS rest_ms
-FROM pauses WHERE topology = $1 AND ends_at > clock_timestamp() ORDER BY ends_at DESC, timeout
+FROM {own}.pauses WHERE topology = $1 AND ends_at > clock_timestamp() ORDER BY ends_at DESC, timeout

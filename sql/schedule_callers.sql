@@ -9,9 +9,9 @@ SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigg
                           'schedule_new_shipped', 'schedule_changed_shipped') AS is_ours
 FROM pg_trigger
 JOIN pg_class ON pg_class.oid = tgrelid
-JOIN schedule_timeouts AS gone
+JOIN {own}.schedule_timeouts AS gone
     ON substring(tgargs FROM 1 FOR octet_length(gone.name) + 1) = convert_to(gone.name, getdatabaseencoding()) || '\x00'::bytea
-WHERE tgfoid = to_regprocedure('schedule_row()'::text)::oid AND tgparentid = 0::oid AND tgenabled <> 'D'::"char"
+WHERE tgfoid = to_regprocedure('{own}.schedule_row()'::text)::oid AND tgparentid = 0::oid AND tgenabled <> 'D'::"char"
     AND gone.topology = $2::text AND gone.name <> ALL ($1::text[])
-    AND NOT EXISTS (SELECT FROM schedule_timeouts WHERE name = gone.name AND topology <> $2::text AND removed_at IS NULL)
+    AND NOT EXISTS (SELECT FROM {own}.schedule_timeouts WHERE name = gone.name AND topology <> $2::text AND removed_at IS NULL)
 ORDER BY table_name, trigger_name

@@ -12,7 +12,7 @@ WITH page AS MATERIALIZED (
                 WHEN octet_length(order_id) > 200 THEN 'its order id has ' || octet_length(order_id)::text || ' bytes, more than 200'
                 WHEN due_at IS NULL OR due_at NOT BETWEEN '0001-01-01 00:00Z' AND now() + interval '11 years'
                     THEN 'its due_at is not a time of at most 10 years from now' END AS fault
-    FROM scheduled_notices WHERE id > $1 ORDER BY id LIMIT $2
+    FROM {own}.scheduled_notices WHERE id > $1 ORDER BY id LIMIT $2
 ), size AS (
     SELECT max(id) AS last, count(*) AS found FROM page
 )

@@ -2,7 +2,7 @@
 -- The statements that call it follow: pg_temp.schedule_state(timeout, status, column of the deadline).
 CREATE OR REPLACE FUNCTION pg_temp.schedule_state(timeout text, state text, deadline text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    run text := format('EXECUTE FUNCTION schedule_row(%L, %L, %L)', timeout, 'id', deadline);
+    run text := format('EXECUTE FUNCTION {own}.schedule_row(%L, %L, %L)', timeout, 'id', deadline);
 BEGIN
     -- Looked up first: a trigger is made under a lock on the table, even where there is nothing to do.
     IF (SELECT count(*) FROM pg_trigger

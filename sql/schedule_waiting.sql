@@ -1,9 +1,9 @@
 -- schedule_waiting: how many notices wait to be published, for how long the oldest has and for which timeout, and what was set aside.
 -- $1 bigint where counting ends
 -- -> notices bigint, oldest_ms bigint, refused bigint, reason text (of one of these), timeout text (of the oldest)
-SELECT (SELECT count(*) FROM (SELECT FROM scheduled_notices LIMIT $1) AS waiting) AS notices,
+SELECT (SELECT count(*) FROM (SELECT FROM {own}.scheduled_notices LIMIT $1) AS waiting) AS notices,
        coalesce((SELECT extract(epoch FROM clock_timestamp() - scheduled_at) * 1000.0
-                 FROM scheduled_notices WHERE isfinite(scheduled_at) ORDER BY id LIMIT 1), 0)::bigint AS oldest_ms,
-       (SELECT count(*) FROM (SELECT FROM scheduled_notices_refused LIMIT $1) AS set_aside) AS refused,
-       (SELECT reason FROM scheduled_notices_refused ORDER BY refused_id LIMIT 1) AS reason,
-       (SELECT left(timeout, 200) FROM scheduled_notices ORDER BY id LIMIT 1) AS timeout
+                 FROM {own}.scheduled_notices WHERE isfinite(scheduled_at) ORDER BY id LIMIT 1), 0)::bigint AS oldest_ms,
+       (SELECT count(*) FROM (SELECT FROM {own}.scheduled_notices_refused LIMIT $1) AS set_aside) AS refused,
+       (SELECT reason FROM {own}.scheduled_notices_refused ORDER BY refused_id LIMIT 1) AS reason,
+       (SELECT left(timeout, 200) FROM {own}.scheduled_notices ORDER BY id LIMIT 1) AS timeout

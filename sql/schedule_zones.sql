@@ -1,6 +1,6 @@
 -- schedule_zones: triggers that call schedule_row() without a time zone, for a column that has none: the instant depends on the session that
 -- writes the row. None that is disabled; of a partitioned table the trigger, and not its copies on the partitions.
--- -> table_name text, trigger_name text, column_name text (as SQL has them), column_type text, write text (makes the trigger again, with the
+-- $1 text the schema of our tables -> table_name text, trigger_name text, column_name text (as SQL has them), column_type text, write text (makes the trigger again, with the
 --    zone UTC), session_zone text, east_s bigint (how many seconds this session's zone is ahead of UTC)
 SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigger_name, quote_ident(attname::text) AS column_name,
        format_type(base.oid, NULL::int) AS column_type,
@@ -17,7 +17,7 @@ JOIN pg_namespace ON pg_namespace.oid = pronamespace
 JOIN pg_attribute ON attrelid = tgrelid AND attnum > 0::smallint AND NOT attisdropped
 JOIN pg_type AS declared ON declared.oid = atttypid
 JOIN pg_type AS base ON base.oid = coalesce(nullif(declared.typbasetype, 0::oid), declared.oid)
-WHERE tgfoid = to_regprocedure('schedule_row()'::text)::oid AND tgparentid = 0::oid AND tgenabled <> 'D'::"char" AND tgnargs = 3::smallint
+WHERE proname = 'schedule_row'::name AND nspname = $1::text::name AND tgparentid = 0::oid AND tgenabled <> 'D'::"char" AND tgnargs = 3::smallint
     AND base.oid IN ('timestamp'::regtype::oid, 'date'::regtype::oid)
     AND split_part(encode(tgargs, 'escape'::text), '\000'::text, 3)
         = encode(convert_to(attname::text, getdatabaseencoding()), 'escape'::text)

@@ -9,7 +9,7 @@ WITH settings AS MATERIALIZED (
 ), closed AS (
     SELECT order_id, min(path) AS path,
            min(coalesce(CASE WHEN commit_times THEN pg_xact_commit_timestamp(closures.xmin) END, closed_at)) AS final_at
-    FROM closures, settings WHERE starts_with(order_id, $1) GROUP BY order_id
+    FROM {own}.closures, settings WHERE starts_with(order_id, $1) GROUP BY order_id
 ), judged AS (
     SELECT status, path, final_at, (extract(epoch FROM final_at - due_at) * 1000000.0)::bigint AS us,
            CASE WHEN paid_at > due_at THEN (extract(epoch FROM paid_at - due_at) * 1000000.0)::bigint END AS paid_late_us

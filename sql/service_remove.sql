@@ -5,7 +5,7 @@ WITH removed_items AS (
 ), removed_stock AS (
     DELETE FROM stock WHERE starts_with(sku, $1)
 ), removed_closures AS (
-    DELETE FROM closures WHERE starts_with(order_id, $1)
+    DELETE FROM {own}.closures WHERE starts_with(order_id, $1)
 ), removed AS (
     DELETE FROM orders WHERE starts_with(id, $1) RETURNING id
 )

@@ -3,7 +3,7 @@
 -- -> clock text, closed bigint, window_s float8, last_minute bigint, due_last_minute bigint, p50_s, p99_s, max_s float8,
 --    by_message, by_burst, by_sweep, swept_last_minute bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL where none)
 WITH newest AS MATERIALIZED (
-    SELECT path, due_at, closed_at FROM closures WHERE closed_at > now() - $2::bigint::float8 * interval '1 second'
+    SELECT path, due_at, closed_at FROM {own}.closures WHERE closed_at > now() - $2::bigint::float8 * interval '1 second'
     ORDER BY closed_at DESC LIMIT $1
 ), recent AS MATERIALIZED (
     SELECT path, due_at, closed_at,

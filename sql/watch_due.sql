@@ -1,6 +1,6 @@
 -- watch_due: what closed the orders whose deadline was in the last minute. A row cannot be older than its deadline, so the
 -- index by time finds them. $1 text effect, $2 bigint the minute in milliseconds -> path text, orders bigint
-SELECT path, count(*) AS orders FROM closures
+SELECT path, count(*) AS orders FROM {own}.closures
 WHERE effect = $1 AND closed_at >= now() - $2::bigint::float8 * interval '1 millisecond'
   AND due_at >= now() - $2::bigint::float8 * interval '1 millisecond'
 GROUP BY path

@@ -24,7 +24,7 @@ pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;
 
-use std::{error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState};
@@ -79,6 +79,8 @@ pub struct Store {
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
     burst_locks: Arc<Semaphore>,
+    /// The first schema of `database.search_path`.
+    own_schema: Arc<str>,
     /// Sets the search path with our schema last, where there are others: a trigger on a team's table finds the team's `outbox` first.
     theirs_first: Arc<str>,
 }
@@ -105,11 +107,11 @@ impl fmt::Debug for Store {
 impl Store {
     /// At most `connections`, and at least two, for `url` (`postgres://user:password@host/database`).
     ///
-    /// Unqualified names are looked up along `search_path`, a comma-separated list of schemas; the first
-    /// one holds what is ours. Connects with the first statement.
+    /// `search_path` is a comma-separated list of schemas. The first one holds the tables of `overdue`, whatever search path a session
+    /// has; the tables of effects are looked up along all of them. Connects with the first statement.
     ///
     /// # Errors
-    /// The URL cannot be read, or TLS is asked for and the machine has no roots.
+    /// The URL or the name of the first schema cannot be used, or TLS is asked for and the machine has no roots.
     pub fn new(url: &str, search_path: &str, connections: usize) -> Result<Self, StoreError> {
         Self::open(url, search_path, connections, "")
     }
@@ -129,6 +131,7 @@ impl Store {
         connections: usize,
         more: &str,
     ) -> Result<Self, StoreError> {
+        let own_schema = own_tables::own_schema(search_path)?.into();
         let (url, parameters) = SslParameters::take(url)?;
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|error: tokio_postgres::Error| {
@@ -176,6 +179,7 @@ impl Store {
             timing,
             closed_schemas,
             burst_locks,
+            own_schema,
             theirs_first,
         })
     }
@@ -226,6 +230,11 @@ impl Store {
         self.named(name, transaction.commit().await)
     }
 
+    /// A statement with the schema of our tables in the place of `{own}`.
+    pub fn in_own_schema<'a>(&self, sql: &'a str) -> Cow<'a, str> {
+        own_tables::in_own_schema(&self.own_schema, sql)
+    }
+
     /// Gives the failure of a statement its name.
     pub(crate) fn named<T>(
         &self,
@@ -237,8 +246,8 @@ impl Store {
                 return paused;
             }
             let address = self.address.to_string();
-            match self.closed_schemas() {
-                Some((user, schemas)) if finds_nothing(&source) => {
+            match self.closed_schemas.lock().clone() {
+                Some((user, schemas)) if self.is_refused(&schemas, &source) => {
                     StoreError::ClosedSchema { user, schemas, address, source }
                 }
                 _ => StoreError::Statement { statement, address, source },
@@ -246,9 +255,17 @@ impl Store {
         })
     }
 
-    /// The user, and what it may not use of the search path, as of the newest connection.
-    fn closed_schemas(&self) -> Option<(String, String)> {
-        self.closed_schemas.lock().clone()
+    /// Whether a name was not found since PostgreSQL passes over schemas that may not be used, or our own schema is such a one.
+    fn is_refused(&self, closed: &str, error: &tokio_postgres::Error) -> bool {
+        const NOTHING: [SqlState; 3] = [
+            SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_FUNCTION,
+            SqlState::INVALID_SCHEMA_NAME,
+        ];
+        let is_own = || closed.split(", ").any(|it| *it == *self.own_schema);
+        error.code().is_some_and(|code| {
+            NOTHING.contains(code) || *code == SqlState::INSUFFICIENT_PRIVILEGE && is_own()
+        })
     }
 }
 
@@ -263,13 +280,6 @@ fn theirs_first(search_path: &str) -> String {
     }
     let all: Vec<&str> = theirs.into_iter().chain([ours.trim()]).chain(last).collect();
     format!("; SET LOCAL search_path = {}", all.join(", "))
-}
-
-/// Whether a name was not found along the search path: PostgreSQL passes over schemas that may not be used.
-fn finds_nothing(error: &tokio_postgres::Error) -> bool {
-    let nothing =
-        [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_FUNCTION, SqlState::INVALID_SCHEMA_NAME];
-    error.code().is_some_and(|code| nothing.contains(code))
 }
 
 /// Why there is no TLS, where that is the failure.

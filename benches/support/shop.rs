@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use deadpool_postgres::Transaction;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use overdue::{DueNotice, Message, OrderId, Publisher, Route, Store};
@@ -60,6 +61,23 @@ impl Generator {
             Ok(Order { id, due_us: due_us(place), items: self.basket() })
         };
         (0..count).map(order).collect()
+    }
+
+    /// The same without a SKU, or each with it.
+    pub fn orders_with(
+        &mut self,
+        sku: u32,
+        is_wanted: bool,
+        (name, count): (&str, usize),
+        due_us: impl Fn(usize) -> i64,
+    ) -> Result<Vec<Order>> {
+        let mut orders = self.orders(name, count, due_us)?;
+        for order in &mut orders {
+            while order.items.contains_key(&sku) != is_wanted {
+                order.items = self.basket();
+            }
+        }
+        Ok(orders)
     }
 
     fn basket(&mut self) -> BTreeMap<u32, i64> {
@@ -119,6 +137,13 @@ async fn reserve(store: &Store, reserved: impl Iterator<Item = (u32, i64)>) -> R
     let (skus, quantities): (Vec<String>, Vec<i64>) =
         reserved.map(|(number, quantity)| (sku(number), quantity)).unzip();
     store.client().await?.execute(SQL, &[&skus, &quantities, &STOCK]).await?;
+    Ok(())
+}
+
+/// Locks the stock of a SKU until the transaction ends.
+pub async fn lock(transaction: &Transaction<'_>, number: u32) -> Result<()> {
+    const SQL: &str = "SELECT FROM stock WHERE sku = $1 FOR UPDATE";
+    transaction.query_one(SQL, &[&sku(number)]).await?;
     Ok(())
 }
 
@@ -224,7 +249,7 @@ impl Outcome {
         let nobody: [&str; 0] = [];
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
             [&PREFIX, &STOCK, &true, &&nobody[..], &&nobody[..]];
-        for row in client.query(INVARIANTS, &parameters).await? {
+        for row in client.query(&*stage.store.in_own_schema(INVARIANTS), &parameters).await? {
             let (what, broken): (String, i64) = (row.get("what"), row.get("broken"));
             if broken > 0 && (audited || !what.contains("closure")) {
                 let example: Option<String> = row.get("example");

@@ -186,6 +186,8 @@ struct Checked {
 #[derive(Debug, Serialize)]
 struct Open {
     orders: u64,
+    /// Whether it is not counted to its end.
+    more: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_due: Option<String>,
 }
@@ -209,8 +211,8 @@ impl Report {
 impl Checked {
     /// Of a large table without the index that a look for overdue rows needs: nothing is tried that would read all of it.
     fn without_index(effect: &Effect, plan: &EffectPlan, finding: String) -> Self {
-        let untried =
-            "nothing was tried, because a look for open rows would read the whole table".to_owned();
+        let untried = "nothing was tried, because a look for open rows would read too many of them"
+            .to_owned();
         let trial = Trial { untried: Some(untried), ..Trial::default() };
         let would_do = WouldDo { findings: vec![finding], ..WouldDo::default() };
         Self::new(effect, plan, trial, None, Some(would_do))
@@ -235,9 +237,10 @@ impl Checked {
             effect: effect.name.clone(),
             file: effect.places()[0].to_owned(),
             orders,
-            open: open.map(|OpenOrders { orders, due, .. }| Open {
-                orders,
-                last_due: due.map(|(_, last)| last.to_second()),
+            open: open.map(|open| Open {
+                orders: open.orders,
+                more: open.is_more(MOST_COUNTED),
+                last_due: open.due.map(|(_, last)| last.to_second()),
             }),
             outcomes,
             failure,
@@ -319,10 +322,11 @@ impl fmt::Display for Checked {
                 writeln!(f, "  tried on     {}, rolled back: {ended}", counted(orders, "order"))?;
             }
         }
-        if let Some(Open { orders, last_due }) = &self.open {
+        if let Some(Open { orders, more, last_due }) = &self.open {
+            let more = if *more { " or more" } else { "" };
             let last =
                 last_due.as_ref().map_or_else(String::new, |due| format!(", the last due {due}"));
-            writeln!(f, "  open         {}{last}", counted(*orders, "order"))?;
+            writeln!(f, "  open         {}{more}{last}", counted(*orders, "order"))?;
         }
         writeln!(f, "  finds        {}", listed(&self.finds))?;
         writeln!(f, "  locks        {}", listed(&self.locks))?;

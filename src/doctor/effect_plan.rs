@@ -19,6 +19,8 @@ pub struct EffectPlan {
     pub locks: Vec<RowLocks>,
     /// Tables whose rows are changed and were not locked in an order before.
     pub unordered: Vec<String>,
+    /// Whether all rows are read before they are sorted.
+    pub sorts: bool,
     /// Conditions of joins that look at each pair of rows: of 2,000 orders these are 4,000,000.
     pub pairs: Vec<String>,
 }
@@ -70,7 +72,8 @@ impl EffectPlan {
 
     /// Adds the plan of another statement of the same transaction: what one has locked in an order is locked for the other.
     pub(crate) fn extend(&mut self, other: Self) {
-        let Self { indexes, scans, locks, unordered, pairs } = other;
+        let Self { indexes, scans, locks, unordered, sorts, pairs } = other;
+        self.sorts |= sorts;
         extend(&mut self.indexes, indexes);
         extend(&mut self.scans, scans);
         extend(&mut self.locks, locks);
@@ -102,6 +105,7 @@ impl EffectPlan {
         match (kind.as_str(), table) {
             ("Seq Scan", Some(table)) => push(&mut self.scans, Scan { table, rows: None }),
             ("LockRows", _) => self.add_locks(node),
+            ("Sort", _) => self.sorts = true,
             ("ModifyTable", Some(table)) if text("Operation").as_deref() != Some("Insert") => {
                 push(&mut self.unordered, table);
             }

@@ -28,7 +28,7 @@ pub struct Relation {
     pub columns: Vec<Column>,
     /// The columns of each valid unique index without a condition, of the primary key first.
     pub unique: Vec<Vec<String>>,
-    /// Its partitions, where it is partitioned.
+    /// Its partitions with their schemas, as they are written in SQL, where it is partitioned.
     pub partitions: Vec<String>,
 }
 

@@ -100,7 +100,7 @@ ORDER BY {deadline}, {key} LIMIT $1
             )];
         }
         let parent = identifier(&index);
-        let schema = relation.name.split('.').next().unwrap_or_default();
+        let schema = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         let mut lines =
             vec![format!("CREATE INDEX IF NOT EXISTS {parent} ON ONLY {} {on};", relation.name)];
         for (number, partition) in (1..).zip(&relation.partitions) {
@@ -108,7 +108,11 @@ ORDER BY {deadline}, {key} LIMIT $1
             lines.push(format!(
                 "CREATE INDEX CONCURRENTLY IF NOT EXISTS {part} ON {partition} {on};"
             ));
-            lines.push(format!("ALTER INDEX {schema}.{parent} ATTACH PARTITION {schema}.{part};"));
+            lines.push(format!(
+                "ALTER INDEX {}.{parent} ATTACH PARTITION {}.{part};",
+                schema(&relation.name),
+                schema(partition)
+            ));
         }
         lines
     }

@@ -208,22 +208,26 @@ impl<'a> Writer<'a> {
     pub(super) fn lock(&self) -> String {
         let Self { description: Description { name, .. }, .. } = self;
         let (from, condition) = self.rows("$1");
+        let (word, found) = if self.has_place() {
+            ("places", "row.ctid".to_owned())
+        } else {
+            ("keys", self.key_text())
+        };
         format!(
             "\
 -- {name}, first statement of the transaction: locks rows of {table}, in the order of the key. Rows that
 -- another session has locked are left out. The second statement begins when these locks are held, so
 -- it reads what was committed before.
 -- $1 text[] keys
--- -> locked text: the keys of the locked rows, which the second statement reads from this setting
-SELECT set_config('overdue.locked', coalesce(pg_catalog.array_agg(key)::text, '{{}}'), true) AS locked
+-- -> locked text: the {word} of the locked rows, which the second statement reads from this setting
+SELECT set_config('overdue.locked', coalesce(pg_catalog.array_agg(found)::text, '{{}}'), true) AS locked
 FROM (
-    SELECT {key} AS key FROM {from}
+    SELECT {found} AS found FROM {from}
     WHERE {condition}
     ORDER BY {order} {lock} OF row SKIP LOCKED
 ) AS locked
 ",
             table = self.table(),
-            key = self.key_text(),
             order = self.key("row").join(", "),
             lock = self.row_lock(),
         )
@@ -234,8 +238,12 @@ FROM (
         let Description { name, open, unless, change, event, .. } = self.description;
         let (own, outcome) = (&self.facts.own_schema, self.description.outcome());
         // The setting of a transaction is empty behind it, and not missing any more.
-        let (locked_from, locked_where) =
-            self.rows("nullif(current_setting('overdue.locked', true), '')");
+        let locked = "nullif(current_setting('overdue.locked', true), '')";
+        let (locked_from, locked_where) = if self.has_place() {
+            (format!("{} AS row", self.table()), format!("row.ctid = ANY ({locked}::tid[])"))
+        } else {
+            self.rows(locked)
+        };
         let key_text = self.key_text();
         let deadline = &self.deadline;
         let since = self.first_deadline();
@@ -343,7 +351,7 @@ WITH locked AS MATERIALIZED (
         if is_direct {
             add(
                 &mut sql,
-                ", closed_rows AS MATERIALIZED (
+                ", closed_rows AS (
     SELECT * FROM due WHERE (overdue_key IN (SELECT overdue_key FROM closed)) IS TRUE
 )",
             );

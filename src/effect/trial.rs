@@ -14,13 +14,11 @@ pub(crate) struct Trial {
     pub lock: String,
     /// Closes them whatever their deadline is; parameters as [`Statements::close`].
     pub close: String,
-    /// `$1 text[]` keys → `key text`, `image jsonb`.
-    pub rows: String,
-    /// Of each release.
+    /// The table of the effect, and then of each release.
     pub targets: Vec<TrialTarget>,
 }
 
-/// Statements that show the rows of a release before and after.
+/// Statements that show the rows of a table before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrialTarget {
     /// The name of the table.
@@ -41,8 +39,21 @@ impl Trial {
     pub(crate) fn of(description: &Description, facts: &Facts) -> Result<Self, Mistake> {
         let mut writer = Writer::new(description, facts)?;
         writer.is_trial = true;
+        let images = |keys: &str| {
+            let ((from, condition), key) = (writer.rows(keys), writer.key_text());
+            format!(
+                "SELECT jsonb_build_array({key}) AS key, to_jsonb(row) AS image FROM {from} WHERE {condition}"
+            )
+        };
+        let own = TrialTarget {
+            table: writer.table().to_owned(),
+            columns: Vec::new(),
+            before: images("$1"),
+            after: images(
+                "ARRAY(SELECT wanted.key ->> 0 FROM jsonb_array_elements($1::jsonb) AS wanted (key))",
+            ),
+        };
         let (from, condition) = writer.rows("$1");
-        let key = writer.key_text();
         let targets = writer.releases.iter().map(|(release, relation)| {
             let short = &release.table.short;
             let columns = relation.row_key().unwrap_or_default();
@@ -72,12 +83,9 @@ impl Trial {
             }
         });
         Ok(Self {
-            targets: targets.collect(),
+            targets: [own].into_iter().chain(targets).collect(),
             lock: writer.lock(),
             close: writer.close(Waiting::Waits),
-            rows: format!(
-                "SELECT {key} AS key, to_jsonb(row) AS image FROM {from} WHERE {condition}"
-            ),
         })
     }
 }

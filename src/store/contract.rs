@@ -156,13 +156,22 @@ impl Store {
         Ok(plan)
     }
 
+    /// The plan of a look for overdue rows; none without `overdue_sql`.
+    pub(crate) async fn look_plan(
+        &self,
+        effect: &Effect,
+    ) -> Result<Option<EffectPlan>, StoreError> {
+        let statements = self.statements(effect).await?;
+        let Some(sql) = &statements.overdue else { return Ok(None) };
+        let page = &["500", "60000", "'-infinity'", "''"];
+        self.plan(Contract::Overdue(effect), sql, page).await.map(Some)
+    }
+
     /// What a page of the sweep scans.
     pub(super) async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
-        let statements = self.statements(effect).await?;
-        let Some(sql) = &statements.overdue else { return Ok(Sweep::None) };
-        let page = &["500", "60000", "'-infinity'", "''"];
-        let plan = self.plan(Contract::Overdue(effect), sql, page).await?;
-        Ok(Sweep::Planned { scans: plan.scans.into_iter().map(|scan| scan.table).collect() })
+        let plan = self.look_plan(effect).await?;
+        let scans = |plan: EffectPlan| plan.scans.into_iter().map(|scan| scan.table).collect();
+        Ok(plan.map_or(Sweep::None, |plan| Sweep::Planned { scans: scans(plan) }))
     }
 
     /// The plan of a statement for any parameters, with scans forbidden where there is another way: on a small table PostgreSQL

@@ -7,11 +7,11 @@ use tokio_postgres::{Row, error::SqlState, types::ToSql};
 
 use super::{
     APPLICATION, FailureKind, Store, StoreError,
-    contract::{Contract, NO_TRACES, taken},
+    contract::{NO_TRACES, taken},
     effects::Effect,
-    orders::{self, ClosingPath, Standing},
+    orders::{self, ClosingPath, Standing, Waiting},
     overdue::OverdueKey,
-    pool::{End, For, Question, TransactionLimits},
+    pool::{End, For, TransactionLimits},
 };
 use crate::{
     condition::{
@@ -22,6 +22,7 @@ use crate::{
     effect::Description,
     order::{OrderId, Outcome},
     text::error_chain,
+    wire::Traces,
 };
 
 /// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
@@ -104,37 +105,17 @@ impl Store {
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
         let limits = TransactionLimits { lock: Some(TRIAL_LOCK_TIMEOUT), statement: Some(limit) };
-        let mut rows = self.rolled_back(effect, ids, limits).await;
-        if rows.as_ref().is_err_and(StoreError::is_stale) {
-            // Prepared before the tables were changed, as a rule.
-            rows = self.rolled_back(effect, ids, limits).await;
-        }
-        rows
-    }
-
-    async fn rolled_back(
-        &self,
-        effect: &Effect,
-        ids: &[OrderId],
-        limits: TransactionLimits,
-    ) -> Result<Vec<Row>, StoreError> {
-        let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        let statements = self.statements(effect).await?;
-        let keys: [&(dyn ToSql + Sync); 1] = [&texts];
-        let lock = statements.lock.as_ref().map(|sql| Question {
-            name: "dry_run",
-            sql,
-            parameters: &keys,
-            contract: Contract::Lock(effect),
-        });
-        let question = Question {
-            name: "dry_run",
-            sql: &statements.close,
-            parameters: &[&texts, &ClosingPath::Message.as_str(), &NO_TRACES],
-            contract: Contract::Effect(effect),
-        };
+        let traces = Traces::default();
         // Preparing it needs a lock on the tables, too, and this happens when something is locked.
-        self.close_behind(lock.as_slice(), limits, question, End::Rollback).await
+        let attempt = async || {
+            let batch = (ids, &traces, ClosingPath::Message);
+            self.transact(effect, batch, Waiting::Waits, None, (limits, End::Rollback)).await
+        };
+        match attempt().await {
+            // Prepared before the tables were changed, as a rule.
+            Err(error) if error.is_stale() => attempt().await,
+            rows => rows,
+        }
     }
 
     /// What keeps overdue orders, old ones and new ones, from being closed by this user, if anything does; the newest that

@@ -1,26 +1,28 @@
 //! A trial of a described effect on real rows, in a transaction that is rolled back.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
-use tokio_postgres::types::Json;
+use tokio_postgres::{
+    Row,
+    types::{Json, ToSql},
+};
 
 use super::{
     Store, StoreError,
+    contract::{NO_TRACES, taken},
     effects::{Effect, unfit},
     orders::ClosingPath,
     overdue::OverdueKey,
     pool::count,
 };
 use crate::{
-    doctor::facts::Sweep,
     effect::{
         Description, Facts, Trial,
         changes::{OtherChange, TableImages},
     },
     order::OrderId,
     text::sql::{identifier, literal},
-    wire::Traces,
 };
 
 /// Of a trial: what it locks is not to be waited for, and not to keep others waiting.
@@ -63,63 +65,46 @@ impl Store {
             Ok(transaction) => transaction,
             Err(error) => return named(error),
         };
+        let images = async |sql: &str, keys: &(dyn ToSql + Sync)| {
+            let rows = transaction.query(sql, &[keys]).await?;
+            let image = |row: &Row| {
+                let (Json(key), Json(image)): (Json<Value>, Json<Value>) = (row.get(0), row.get(1));
+                (key.to_string(), image)
+            };
+            Ok::<_, tokio_postgres::Error>(rows.iter().map(image).collect::<Vec<_>>())
+        };
         let asking = async {
             transaction.batch_execute(LIMITS).await?;
             transaction.query(&trial.lock, &[&keys]).await?;
-            let before = transaction.query(&trial.rows, &[&keys]).await?;
-            let mut own = TableImages { table: facts.table.name.clone(), ..TableImages::default() };
-            for row in &before {
-                let Json(image) = row.get(1);
-                own.rows.insert(row.get(0), (image, None));
-            }
             let mut released = Vec::new();
             for target in &trial.targets {
-                let rows = transaction.query(&target.before, &[&keys]).await?;
-                let mut images = TableImages {
+                let before = images(&target.before, &keys).await?;
+                released.push(TableImages {
                     table: target.table.clone(),
                     columns: target.columns.clone(),
-                    rows: BTreeMap::new(),
-                };
-                for row in &rows {
-                    let (Json(key), Json(image)): (Json<Value>, Json<Value>) =
-                        (row.get(0), row.get(1));
-                    images.rows.insert(key.to_string(), (image, None));
-                }
-                released.push(images);
+                    rows: before.into_iter().map(|(key, image)| (key, (image, None))).collect(),
+                });
             }
             let statement = transaction.prepare(&trial.close).await?;
-            let traces: Option<Json<&Traces>> = None;
-            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-                [&keys, &ClosingPath::Message.as_str(), &traces];
-            transaction.query(&statement, super::contract::taken(&statement, &parameters)).await?;
-            for row in &transaction.query(&trial.rows, &[&keys]).await? {
-                let Json(image) = row.get(1);
-                if let Some(images) = own.rows.get_mut(row.get::<_, &str>(0)) {
-                    images.1 = Some(image);
-                }
-            }
-            for (target, images) in trial.targets.iter().zip(&mut released) {
+            let parameters: [&(dyn ToSql + Sync); 3] =
+                [&keys, &ClosingPath::Message.as_str(), &NO_TRACES];
+            transaction.query(&statement, taken(&statement, &parameters)).await?;
+            for (target, TableImages { rows, .. }) in trial.targets.iter().zip(&mut released) {
                 let keys: Vec<Value> =
-                    images.rows.keys().filter_map(|it| serde_json::from_str(it).ok()).collect();
-                for row in &transaction.query(&target.after, &[&Json(keys)]).await? {
-                    let (Json(key), Json(image)): (Json<Value>, Json<Value>) =
-                        (row.get(0), row.get(1));
-                    if let Some(images) = images.rows.get_mut(&key.to_string()) {
-                        images.1 = Some(image);
-                    }
+                    rows.keys().filter_map(|it| serde_json::from_str(it).ok()).collect();
+                for (key, image) in images(&target.after, &Json(keys)).await? {
+                    rows.entry(key).and_modify(|images| images.1 = Some(image));
                 }
             }
+            let own = released.remove(0);
             let tables: Vec<&str> = [&facts.table]
                 .into_iter()
                 .chain(&facts.releases)
                 .map(|it| it.name.as_str())
                 .collect();
-            let known: Vec<String> = tables
-                .iter()
-                .map(|it| (*it).to_owned())
-                .chain(facts.table.partitions.iter().cloned())
-                .chain(["closures", "outbox"].map(|it| format!("{}.{it}", facts.own_schema)))
-                .collect();
+            let ours = ["closures", "outbox"].map(|it| format!("{}.{it}", facts.own_schema));
+            let known: Vec<&str> =
+                tables.iter().copied().chain(ours.iter().map(String::as_str)).collect();
             let others = transaction.query(OTHERS, &[&known]).await?;
             let others = others.iter().map(|row| OtherChange {
                 table: row.get(0),
@@ -146,15 +131,11 @@ impl Store {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Whether a look for overdue rows reads a table from end to end.
-    pub(crate) async fn look_scans(&self, effect: &Effect) -> Result<bool, StoreError> {
-        Ok(matches!(self.sweep_plan(effect).await?, Sweep::Planned { scans } if !scans.is_empty()))
-    }
-
-    /// Rows of a table with its partitions, by the latest statistics.
+    /// Rows of a table with its partitions, by the latest statistics; by its size if it was never analysed.
     pub(crate) async fn rows_by_statistics(&self, table: &str) -> Result<f32, StoreError> {
-        const SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::real FROM pg_class c WHERE c.oid = to_regclass($1) \
-                           OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))";
+        const SQL: &str = "SELECT coalesce(sum(CASE WHEN c.reltuples > 0 THEN c.reltuples ELSE pg_relation_size(c.oid) / 200 END), 0)::real \
+                           FROM pg_class c WHERE c.relkind = 'r' \
+                           AND (c.oid = to_regclass($1) OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))";
         Ok(self.one("rows_by_statistics", SQL, &[&table]).await?.get(0))
     }
 
@@ -169,17 +150,18 @@ impl Store {
             .collect())
     }
 
-    /// Open rows that a look reads, counted up to `most`.
+    /// Open rows that a look reads if no index gives them by their deadline, counted up to `most`.
     pub(crate) async fn open_before(
         &self,
-        description: &Description,
+        Description { open, not_before, .. }: &Description,
         facts: &Facts,
-        not_before: &str,
         most: i64,
     ) -> Result<i64, StoreError> {
+        let not_before = not_before.as_ref();
+        let not_before = not_before.map_or_else(String::new, |it| format!(" AND ({it}) <= now()"));
         let sql = format!(
-            "SELECT count(*) FROM (SELECT FROM {} AS row WHERE ({}) AND ({not_before}) <= now() LIMIT {most}) AS open",
-            facts.table.name, description.open
+            "SELECT count(*) FROM (SELECT FROM {} AS row WHERE ({open}){not_before} LIMIT {most}) AS open",
+            facts.table.name
         );
         Ok(self.one("open_before", &sql, &[]).await?.get(0))
     }

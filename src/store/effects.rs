@@ -189,7 +189,7 @@ impl Store {
         let sql = format!(
             "SELECT ({deadline})::text, to_char((({deadline})::timestamptz) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), \
              to_char({deadline}, 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), current_setting('TimeZone') \
-             FROM {} AS row WHERE ({open}) AND ({deadline}) IS NOT NULL LIMIT 1",
+             FROM (SELECT * FROM {} LIMIT 10000) AS row WHERE ({open}) AND ({deadline}) IS NOT NULL LIMIT 1",
             facts.table.name
         );
         let rows = self.rows("both_readings", &sql, &[]).await?;
@@ -206,12 +206,9 @@ impl Store {
         effect: &Effect,
         description: &Description,
     ) -> Result<Facts, StoreError> {
-        const OWN_SCHEMA: &str = "SELECT quote_ident(n.nspname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                                  WHERE c.oid = to_regclass('closures')::oid";
         let Description { table, open, unless, deadline, not_before, change, releases, .. } =
             description;
-        let own = self.rows("own_schema", OWN_SCHEMA, &[]).await?;
-        let own_schema = own.first().map_or_else(|| "overdue".to_owned(), |row| row.get(0));
+        let own_schema = self.own_schema.to_string();
         let relation = self.relation(effect, "table", table).await?;
         let from = format!("FROM {} AS row", relation.name);
         self.fragment(effect, "open", &format!("SELECT FROM {} WHERE ({open})", relation.name))

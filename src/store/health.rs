@@ -117,7 +117,7 @@ impl Store {
 
     async fn tables(&self) -> Result<Vec<Table>, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_tables.sql");
-        let rows = self.rows("doctor_tables", SQL, &[]).await?;
+        let rows = self.rows("doctor_tables", SQL, &[&&*self.own_schema]).await?;
         let table = |row: &Row| Table { name: row.get(0), exists: row.get(1), lacks: row.get(2) };
         Ok(rows.iter().map(table).collect())
     }

@@ -157,7 +157,7 @@ impl Store {
 
     /// Whether the table is there.
     pub(crate) async fn has_actions(&self) -> Result<bool, StoreError> {
-        const SQL: &str = "SELECT to_regclass('actions') IS NOT NULL";
+        const SQL: &str = "SELECT to_regclass('{own}.actions') IS NOT NULL";
         Ok(self.one("has_actions", SQL, &[]).await?.get(0))
     }
 

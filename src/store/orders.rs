@@ -80,29 +80,6 @@ impl Store {
         unpaused: Option<(Rule<'_>, TransactionLimits)>,
     ) -> Result<Vec<Outcome>, StoreError> {
         self.admit(effect).await?;
-        let statements = self.statements(effect).await?;
-        let contended = statements.close_contended.as_ref();
-        let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
-        let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        // One that the database cannot take is to fail with its order.
-        let traces: BTreeMap<&OrderId, &Trace> =
-            ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
-        let traces = (!traces.is_empty()).then_some(Json(traces));
-        let contract = Contract::Effect(effect);
-        let question = Question {
-            name: "effect",
-            sql,
-            parameters: &[&texts, &path.as_str(), &traces],
-            contract,
-        };
-        let keys: [&(dyn ToSql + Sync); 1] = [&texts];
-        let lock = statements.lock.as_ref();
-        let lock = lock.map(|sql| Question {
-            name: "effect_lock",
-            sql,
-            parameters: &keys,
-            contract: Contract::Lock(effect),
-        });
         let orders = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         let (rule, limits) = unpaused.unzip();
         let limits = limits.unwrap_or(TransactionLimits::NONE);
@@ -112,12 +89,8 @@ impl Store {
             guard.as_ref().map(|it| -> [&(dyn ToSql + Sync); 4] { [&it.0, &it.1, &it.2, &it.3] });
         let guard =
             guard.as_ref().map(|parameters| Question::new("pauses_refuse", REFUSE, parameters));
-        let before: Vec<Question<'_>> = guard.into_iter().chain(lock).collect();
-        let rows = if before.is_empty() {
-            self.ask(For::Closing, question).await?
-        } else {
-            self.close_behind(&before, limits, question, End::Commit).await?
-        };
+        let batch = (ids, traces, path);
+        let rows = self.transact(effect, batch, waiting, guard, (limits, End::Commit)).await?;
         let committed = standings(effect, &rows, ids).into_iter().map(|mut standing| {
             if let Outcome::Failed { reason, .. } = &mut standing.outcome {
                 reason.push_str("; what the effect did is committed");
@@ -125,6 +98,38 @@ impl Store {
             standing.outcome
         });
         Ok(committed.collect())
+    }
+
+    /// Runs the statements of an effect in one transaction, behind `guard`.
+    pub(super) async fn transact(
+        &self,
+        effect: &Effect,
+        (ids, traces, path): (&[OrderId], &Traces, ClosingPath),
+        waiting: Waiting,
+        guard: Option<Question<'_>>,
+        (limits, end): (TransactionLimits, End),
+    ) -> Result<Vec<Row>, StoreError> {
+        let statements = self.statements(effect).await?;
+        let contended = statements.close_contended.as_ref();
+        let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
+        let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        // One that the database cannot take is to fail with its order.
+        let traces: BTreeMap<&OrderId, &Trace> =
+            ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
+        let traces = (!traces.is_empty()).then_some(Json(traces));
+        let parameters: [&(dyn ToSql + Sync); 3] = [&texts, &path.as_str(), &traces];
+        let of_effect = |sql, parameters, contract| Question {
+            contract,
+            ..Question::new("effect", sql, parameters)
+        };
+        let lock = statements.lock.as_ref();
+        let lock = lock.map(|sql| of_effect(sql, &parameters[..1], Contract::Lock(effect)));
+        let question = of_effect(sql, &parameters, Contract::Effect(effect));
+        let before: Vec<Question<'_>> = guard.into_iter().chain(lock).collect();
+        if before.is_empty() && end == End::Commit {
+            return self.ask(For::Closing, question).await;
+        }
+        self.close_behind(&before, limits, question, end).await
     }
 }
 

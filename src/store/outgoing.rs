@@ -52,6 +52,10 @@ impl Table {
         }
     }
 
+    fn in_schema(self, schema: &str) -> String {
+        format!("{schema}.{}", self.name())
+    }
+
     const fn done(self) -> (&'static str, &'static str) {
         match self {
             Self::Outbox => ("outbox_done", include_str!("../../sql/outbox_done.sql")),
@@ -106,7 +110,8 @@ impl OutgoingSession {
         table: Table,
         parts: &[String],
     ) -> Result<Vec<String>, StoreError> {
-        let (name, in_transaction) = (table.name(), self.locks.is_some());
+        let (name, in_transaction) =
+            (table.in_schema(&self.store.own_schema), self.locks.is_some());
         let parameters: [&(dyn ToSql + Sync); 3] = [&name, &parts, &in_transaction];
         let question = Question::new("outgoing_lead", LEAD, &parameters);
         let asking = async {
@@ -130,7 +135,8 @@ impl OutgoingSession {
 
     /// The transactions that may have written to a table and are open.
     pub(crate) async fn writers(&self, table: Table) -> Result<Vec<String>, StoreError> {
-        let rows = self.rows("outgoing_writers", WRITERS, &[&table.name()]).await?;
+        let table = table.in_schema(&self.store.own_schema);
+        let rows = self.rows("outgoing_writers", WRITERS, &[&table]).await?;
         Ok(rows.iter().map(|row| row.get("writer")).collect())
     }
 

@@ -88,6 +88,13 @@ pub(crate) struct OpenOrders {
     pub(crate) far: u64,
 }
 
+impl OpenOrders {
+    /// Whether there can be others behind the `most` rows that were read.
+    pub(crate) const fn is_more(&self, most: i64) -> bool {
+        self.orders + self.unusable + self.far >= most.unsigned_abs()
+    }
+}
+
 /// Some of them, by deadline.
 pub(crate) struct OpenPage {
     /// Order and deadline.
@@ -244,7 +251,8 @@ impl Store {
         };
         let locking = async {
             let client = self.cancellable(For::Anything).await?;
-            let lock = self.named("burst_lock", client.prepare_cached(SQL).await)?;
+            let lock =
+                self.named("burst_lock", client.prepare_cached(&self.in_own_schema(SQL)).await)?;
             self.named("burst_lock", client.batch_execute(BEGIN_LOCKS).await)?;
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))

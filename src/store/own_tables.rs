@@ -1,7 +1,7 @@
 //! The tables of `overdue`: creating them in the first schema of the search path, the reference order tables in the last; and
 //! dropping ours. The reference order tables are the user's.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use deadpool_postgres::Transaction;
 
@@ -129,7 +129,8 @@ impl Store {
         &self,
         states: &[ScheduledState<'_>],
     ) -> Result<(), StoreError> {
-        let mut script = include_str!("../../sql/schedule_triggers.sql").to_owned();
+        let made = include_str!("../../sql/schedule_triggers.sql");
+        let mut script = self.in_own_schema(made).into_owned();
         for ScheduledState { timeout, status, deadline } in states {
             // A timeout is a word, so it needs no quoting.
             script.extend([
@@ -215,7 +216,8 @@ impl Store {
             );
             let counted = self.named("count_rows", transaction.query_one(&count, &[]).await)?;
             if name == "schedule_timeouts" {
-                let rows = self.named(NAME, transaction.query(KNOWN, &[]).await)?;
+                let rows =
+                    self.named(NAME, transaction.query(&*self.in_own_schema(KNOWN), &[]).await)?;
                 let topologies = rows.iter().map(|row| row.get::<_, String>("topology"));
                 found
                     .other_topologies
@@ -240,8 +242,15 @@ fn refuse_foreign() -> String {
 fn in_schema(schema: &str, script: &str) -> String {
     format!(
         "DO $$ BEGIN IF to_regnamespace('{schema}'::text) IS NULL THEN CREATE SCHEMA {schema}; END IF; END $$;\n\
-         SET LOCAL search_path TO {schema};\n{script}\n"
+         SET LOCAL search_path TO {schema};\n{}\n",
+        in_own_schema(schema, script)
     )
+}
+
+/// A script or a statement with `schema` in the place of `{own}`.
+pub(super) fn in_own_schema<'a>(schema: &str, sql: &'a str) -> Cow<'a, str> {
+    const OWN: &str = "{own}.";
+    if sql.contains(OWN) { sql.replace(OWN, &format!("{schema}.")).into() } else { sql.into() }
 }
 
 /// What [`Store::init`] creates where it is missing, as text.
@@ -294,6 +303,12 @@ pub(super) fn own_columns() -> Vec<OwnColumn> {
         }
     }
     columns
+}
+
+/// The first schema of a search path, which is for our tables.
+pub(super) fn own_schema(search_path: &str) -> Result<&str, StoreError> {
+    let first = search_path.split(',').next().unwrap_or_default().trim();
+    check_name(first).map(|()| first)
 }
 
 /// The first schema of a search path, which is for our tables, and the last, which is for the order tables.

@@ -271,7 +271,7 @@ impl Store {
         purpose: For,
         question: Question<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        Ok(self.attended(Box::pin(self.run(purpose, question, Mode::Alone))).await?.0)
+        Ok(self.run(purpose, question, Mode::Alone).await?.0)
     }
 
     /// Runs a statement in a transaction with limits of its own.
@@ -282,8 +282,7 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let mode = Mode::transaction(limits, end);
-        Ok(self.attended(Box::pin(self.run(purpose, question, mode))).await?.0)
+        Ok(self.run(purpose, question, Mode::transaction(limits, end)).await?.0)
     }
 
     /// Closes orders, if everything in `before` succeeds: in a transaction that all are in.
@@ -294,25 +293,23 @@ impl Store {
         question: Question<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        let begin = if question.contract.names_schemas() {
-            limits.begin() + &self.theirs_first
-        } else {
-            limits.begin()
-        };
+        let mut begin = limits.begin();
+        if question.contract.names_schemas() {
+            begin += &self.theirs_first;
+        }
         let mode = Mode::Between(begin, before, end.sql());
-        Ok(self.attended(Box::pin(self.run(For::Closing, question, mode))).await?.0)
+        Ok(self.run(For::Closing, question, mode).await?.0)
     }
 
     /// Prepares and checks a statement, and does not run it.
     pub(super) async fn prepare(&self, question: Question<'_>) -> Result<(), StoreError> {
-        self.attended(Box::pin(self.run(For::Anything, question, Mode::Prepared))).await.map(drop)
+        self.run(For::Anything, question, Mode::Prepared).await.map(drop)
     }
 
     /// The database's clock, and between which instants here it was read.
     pub(super) async fn read_clock(&self) -> Result<(DatabaseTime, Range<Instant>), StoreError> {
         let question = Question::new("clock", "SELECT clock_timestamp()", &[]);
-        let reading = self.run(For::Anything, question, Mode::Alone);
-        let (rows, when) = self.attended(Box::pin(reading)).await?;
+        let (rows, when) = self.run(For::Anything, question, Mode::Alone).await?;
         Ok((rows[0].get(0), when))
     }
 
@@ -322,14 +319,17 @@ impl Store {
         question: Question<'_>,
         mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
-        let client = self.cancellable(purpose).await?;
-        let answer = self.run_on(&client, question, mode).await;
-        let answer = answer.map_err(|error| question.contract.failure(error, question.sql));
-        if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
-            // Otherwise the next attempt prepares it again, on another connection.
-            client.done();
-        }
-        answer
+        let running = async {
+            let client = self.cancellable(purpose).await?;
+            let answer = self.run_on(&client, question, mode).await;
+            let answer = answer.map_err(|error| question.contract.failure(error, question.sql));
+            if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
+                // Otherwise the next attempt prepares it again, on another connection.
+                client.done();
+            }
+            answer
+        };
+        self.attended(Box::pin(running)).await
     }
 
     /// What is sent goes out in one piece, but for what is to be undone, which waits for its BEGIN: whoever drops this leaves no
@@ -340,7 +340,8 @@ impl Store {
         Question { name, sql, parameters, contract }: Question<'_>,
         mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
-        let statement = self.named(name, client.prepare_cached(sql).await)?;
+        let statement = client.prepare_cached(&self.in_own_schema(sql)).await;
+        let statement = self.named(name, statement)?;
         contract.check(&statement)?;
         let parameters = taken(&statement, parameters);
         let sent = Instant::now();
@@ -350,7 +351,8 @@ impl Store {
             Mode::Between(before, first, after) => {
                 let mut prepared = Vec::with_capacity(first.len());
                 for question in first {
-                    let statement = client.prepare_cached(question.sql).await;
+                    let sql = self.in_own_schema(question.sql);
+                    let statement = client.prepare_cached(&sql).await;
                     let statement = self.named(question.name, statement);
                     let of_question = |error| question.contract.failure(error, question.sql);
                     prepared.push((question, statement.map_err(of_question)?));

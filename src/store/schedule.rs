@@ -90,7 +90,7 @@ impl Store {
         what: ScheduleUse,
     ) -> Result<Option<String>, StoreError> {
         let publish = what == ScheduleUse::Published;
-        let rows = self.rows("schedule_lacks", LACKS, &[&publish]).await?;
+        let rows = self.rows("schedule_lacks", LACKS, &[&publish, &&*self.own_schema]).await?;
         Ok(rows.first().map(|row| row.get("lacks")))
     }
 
@@ -150,7 +150,7 @@ impl Store {
 
     /// Triggers whose deadlines depend on the time zone of the session that writes the row.
     pub(crate) async fn zoneless_triggers(&self) -> Result<Vec<ZonelessTrigger>, StoreError> {
-        let rows = self.rows("schedule_zones", ZONES, &[]).await?;
+        let rows = self.rows("schedule_zones", ZONES, &[&&*self.own_schema]).await?;
         let trigger = |row: &Row| ZonelessTrigger {
             name: row.get("trigger_name"),
             table: row.get("table_name"),

@@ -166,7 +166,7 @@ impl Store {
         effect: &Effect,
         now: DatabaseTime,
     ) -> Result<Option<Accounting>, StoreError> {
-        const MAY_READ: &str = "SELECT has_table_privilege('closures', 'SELECT')";
+        const MAY_READ: &str = "SELECT has_table_privilege('{own}.closures', 'SELECT')";
         const CLOSED: &str = include_str!("../../sql/watch_due.sql");
         if !self.one("may_read_closures", MAY_READ, &[]).await?.get::<_, bool>(0) {
             return Ok(None);

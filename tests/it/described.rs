@@ -26,7 +26,7 @@ where = "line.purchase_no = row.purchase_no AND article.article_no = line.articl
 "#;
 
 /// The example's tables, five purchases that are overdue and two that are not, of one article.
-async fn shop() -> World {
+pub(super) async fn shop() -> World {
     let world = World::empty().await;
     world.store.init(&world.schema, false).await.unwrap();
     world.sql(&read("examples/own-tables/tables.sql")).await;
@@ -53,7 +53,7 @@ fn describe(world: &World, changes: &[(&str, &str)]) {
     fs::write(world.dir.path().join("overdue.toml"), text).unwrap();
 }
 
-fn check(world: &World) -> Run {
+pub(super) fn check(world: &World) -> Run {
     world.overdue(&["effect", "check", "expire"])
 }
 

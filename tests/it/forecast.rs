@@ -5,7 +5,11 @@ use overdue::internals::{
     store::orders::Effect,
 };
 
-use crate::support::{World, orders::WRITTEN, statements::statements};
+use crate::support::{
+    World,
+    orders::WRITTEN,
+    statements::{found, statements},
+};
 
 async fn soon(world: &World, hours: u32) -> DueSoon {
     let rate = ClosingRate { per_s: 1_000.0, measured: false };
@@ -100,11 +104,11 @@ async fn all_is_read_by_its_index() {
             "(1000000, -3600000, '-infinity', '')",
             due,
         ),
-        (include_str!("../../sql/last_hour.sql").into(), "", "closures_by_time"),
+        (include_str!("../../sql/last_hour.sql").to_owned(), "", "closures_by_time"),
         (include_str!("../../sql/order_closures.sql").into(), "('{c-7}', 20)", "closures_pkey"),
         (include_str!("../../sql/actions_of_order.sql").into(), "('{o-7}', 20)", "actions_orders"),
     ] {
-        client.batch_execute(&format!("PREPARE asked AS {sql}")).await.unwrap();
+        client.batch_execute(&format!("PREPARE asked AS {}", found(&sql))).await.unwrap();
         let rows = client.query(&format!("EXPLAIN EXECUTE asked{parameters}"), &[]).await.unwrap();
         let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
         assert!(plan.iter().any(|line| line.contains(index)), "{plan:#?}");

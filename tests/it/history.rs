@@ -3,7 +3,9 @@
 use overdue::internals::config::WorkerSettings;
 
 use crate::support::{
-    World, until,
+    World,
+    statements::found,
+    until,
     worker::{millis, settings},
 };
 
@@ -163,7 +165,7 @@ async fn the_index_by_time_finds_old_rows() {
     let world = World::of_tables().await;
     furnished(&world, 100, 5_000).await;
     let client = world.store.client().await.unwrap();
-    let sql = include_str!("../../sql/history_closures.sql");
+    let sql = found(include_str!("../../sql/history_closures.sql"));
     client
         .batch_execute("ANALYZE closures; SET plan_cache_mode = force_generic_plan")
         .await

@@ -52,6 +52,7 @@ mod kill;
 mod ladder;
 mod ladder_verify;
 mod languages;
+mod large_tables;
 mod lead;
 mod levels_gone;
 mod lock;

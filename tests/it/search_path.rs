@@ -1,5 +1,5 @@
-//! No statement finds a function or an operator that somebody else made in a schema of the search path: PostgreSQL takes those
-//! with exactly the types of a call before its own that need a conversion.
+//! No statement finds a function or an operator that another role made in a schema of the search path: PostgreSQL takes those
+//! with exactly the types of a call before its own that need a conversion. And none finds a table of a team that is called as one of ours.
 
 use std::{
     collections::BTreeSet,
@@ -7,10 +7,14 @@ use std::{
     time::SystemTime,
 };
 
-use overdue::internals::effect::Statements;
+use overdue::internals::{
+    effect::Statements,
+    store::{Store, orders::Effect},
+};
 use tokio_postgres::{Client, Error, NoTls, error::DbError, types::ToSql};
+use url::Url;
 
-use crate::support::{World, statements::statements as of_effect};
+use crate::support::World;
 
 /// Operators and functions for every pair of types that PostgreSQL itself has none for, with the names that are given. They are gone
 /// with the transaction.
@@ -58,6 +62,19 @@ BEGIN
 END
 $body$";
 
+/// Tables and a function that are called as ours, in another schema.
+const NAMESAKES: &str = r"
+DO $$
+DECLARE
+    own text;
+BEGIN
+    FOR own IN SELECT tablename FROM pg_tables WHERE schemaname = '{own}' AND tablename NOT IN ('orders', 'order_items', 'stock') LOOP
+        EXECUTE format('CREATE TABLE {theirs}.%I (theirs text)', own);
+    END LOOP;
+END
+$$;
+CREATE FUNCTION {theirs}.refuse_paused(text, text, text, integer) RETURNS void LANGUAGE sql AS 'SELECT 1 / 0';";
+
 /// What a statement is made of that stands in the schema of the traps.
 const CAUGHT: &str = "
 SELECT DISTINCT pg_describe_object(refclassid, refobjid, 0)
@@ -76,23 +93,28 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+fn namesakes(own: &str, theirs: &str) -> String {
+    NAMESAKES.replace("{own}", own).replace("{theirs}", theirs)
+}
+
 /// Every statement that is prepared, with its file.
-fn statements() -> Vec<(String, String)> {
+async fn statements(store: &Store) -> Vec<(String, String)> {
     // Run with our own schema alone in the search path, or without any name to be found.
     let scripts = "schema schedule worker_tables pauses schedule_triggers drop_own foreign_tables tables_version";
     let mut statements = Vec::new();
     for effect in ["close", "cancel", "complete"] {
-        let Statements { lock, close, close_contended, overdue } = of_effect(effect);
+        let of_effect = store.statements(&Effect::built_in(effect).unwrap()).await.unwrap();
+        let Statements { lock, close, close_contended, overdue } = &*of_effect;
         for (name, sql) in [
-            ("lock", lock.unwrap()),
+            ("lock", lock.as_ref().unwrap()),
             ("close", close),
-            ("contended", close_contended.unwrap()),
-            ("overdue", overdue.unwrap()),
+            ("contended", close_contended.as_ref().unwrap()),
+            ("overdue", overdue.as_ref().unwrap()),
         ] {
-            statements.push((format!("{effect}, {name}"), sql));
+            statements.push((format!("{effect}, {name}"), sql.clone()));
         }
     }
-    let overdue = of_effect("close").overdue.unwrap();
+    let overdue = store.statements(&Effect::close()).await.unwrap().overdue.clone().unwrap();
     for folder in ["sql", "examples/own-tables"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
@@ -105,7 +127,7 @@ fn statements() -> Vec<(String, String)> {
             }
             // One that is made around the statement of an effect; one that begins with BEGIN.
             let sql = read(&path).replace("{sql}", &overdue).replace("BEGIN;\n", "");
-            statements.push((name, sql));
+            statements.push((name, store.in_own_schema(&sql).into_owned()));
         }
     }
     assert!(statements.len() > 50);
@@ -154,14 +176,15 @@ async fn every_statement_finds_postgresqls_own_functions_and_operators() {
         tokio_postgres::connect(&world.services.database_url(None), NoTls).await.unwrap();
     tokio::spawn(connection);
     let (schema, trap) = (world.schema.clone(), format!("{}_trap", world.schema));
-    let statements = statements();
+    let statements = statements(&world.store).await;
     let names: BTreeSet<&str> = statements.iter().flat_map(|(_, sql)| called(sql)).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let begin = format!("BEGIN; CREATE SCHEMA {trap}; {TRAPS}; SET LOCAL search_path = {schema}");
     client.batch_execute(&begin).await.unwrap();
+    client.batch_execute(&namesakes(&schema, &trap)).await.unwrap();
     client.batch_execute(&read(&root().join("examples/own-tables/tables.sql"))).await.unwrap();
     client.execute("SELECT pg_temp.lay_traps($1, $2)", &[&trap, &names]).await.unwrap();
-    let traps = Traps { client, path: format!("{schema}, {trap}"), trap };
+    let traps = Traps { client, path: format!("{trap}, {schema}"), trap };
     // They catch what they should.
     let inexact = "SELECT now() - $1::bigint * interval '1 ms', unnest($2::text[]), 'a'::text || 1, extract(epoch FROM now()) * 1000";
     let mut wrong = Vec::new();
@@ -203,10 +226,72 @@ async fn a_lock_is_the_same_one_however_the_search_path_is_written() {
         for (session, path) in [(&first, schema.clone()), (&second, format!("{schema}, public"))] {
             session.batch_execute(&format!("SET LOCAL search_path = {path}")).await.unwrap();
             let before: i64 = session.query_one(HELD, &[]).await.unwrap().get(0);
+            let sql = &*world.store.in_own_schema(sql);
             session.query_one(sql, parameters).await.unwrap();
             let after: i64 = session.query_one(HELD, &[]).await.unwrap().get(0);
             taken.push(after - before);
         }
         assert_eq!(taken, [1, 0], "{sql}");
+    }
+}
+
+/// By `ALTER ROLE`, by a pooler, or by the URL as here a session has another search path than `database.search_path`.
+#[apply(world_test)]
+async fn tables_of_a_team_are_never_taken_for_ours() {
+    let mut world = World::new().await;
+    let (own, theirs) = (world.schema.clone(), format!("{}_theirs", world.schema));
+    world.sql(&format!("CREATE SCHEMA {theirs}; {}", namesakes(&own, &theirs))).await;
+    let url = world.services.database_url(None);
+    let joint = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{joint}options=-c%20search_path%3D{theirs},{own}");
+    world.moves_to(Url::parse(&url).unwrap());
+    let path = Store::new(&url, &own, 2).unwrap().client().await.unwrap();
+    let path: String = path.query_one("SHOW search_path", &[]).await.unwrap().get(0);
+    assert_eq!(path, format!("{theirs},{own}"));
+
+    world.overdue(&["database", "init", "--reference-tables", "--yes"]).exits(0);
+    let often = [("KEEP_HISTORY", "1d"), ("SWEEP_EVERY", "100ms"), ("SWEEP_GRACE", "1ms")]
+        .map(|(name, value)| (format!("OVERDUE_WORKER__{name}"), value));
+    let mut worker = world.started(|it| _ = it.envs(often)).await;
+    world.sql("INSERT INTO closures (order_id, effect, path, due_at, closed_at) VALUES ('old', 'close', 'message', '2020-01-01', '2020-01-01')").await;
+    world.publish_orders("100ms", "o", 5, 100).await;
+    // One that is found by the sweep, and one whose notice is in our table.
+    world.orders("swept", 1, -60_000).await;
+    let order = world.orders("scheduled", 1, 0).await.remove(0);
+    world.sql(&format!("SELECT {own}.schedule('{order}', 'unpaid', '0 s')")).await;
+    world.until_closed(7).await;
+    for waiting in ["outbox", "scheduled_notices", "closures WHERE order_id = 'old'"] {
+        world.until_rows(waiting, 0).await;
+    }
+    // Parked for no reason.
+    let order = world.orders("parked", 1, 3_600_000).await;
+    world.wire().await.publish_all(&world.topology.park_exchange(), "1s.unpaid", &order).await;
+    world.overdue(&["effect", "check", "close"]).exits(0);
+    for arguments in [
+        &["status"][..],
+        &["doctor"],
+        &["explain", "--order", "o-0"],
+        &["pause", "unpaid", "--for", "1h", "--why", "a test"],
+        &["resume", "unpaid"],
+        &["parked", "drop", "--all", "--because", "a test", "--yes"],
+    ] {
+        let run = world.overdue(arguments).exits(0);
+        assert!(!run.to_string().contains("does not exist"), "{run}");
+    }
+    worker.signal("TERM");
+    worker.until_logged("worker stopped").await;
+    for wrong in ["ERROR", "failed", "fails"] {
+        assert_eq!(worker.logged(wrong), 0, "{}", worker.log());
+    }
+    let names = format!("SELECT tablename::text FROM pg_tables WHERE schemaname = '{theirs}'");
+    let tables = world.rows(&names).await;
+    assert!(tables.len() > 8);
+    for table in &tables {
+        let name: String = table.get(0);
+        assert_eq!(
+            world.number(&format!("SELECT count(*) FROM {theirs}.{name}")).await,
+            0,
+            "{name}"
+        );
     }
 }

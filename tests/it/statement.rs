@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use crate::support::{
     World,
     orders::written,
-    statements::{contended, statements},
+    statements::{contended, found, statements},
 };
 
 fn parsed(ids: &[String]) -> Vec<OrderId> {
@@ -111,7 +111,7 @@ async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
     for ((_, part), plan) in parts.iter().cycle().zip(&plans) {
         // The sums in their order; from there to the stock one by one; or locked in the order of SKUs.
         let steps = match *part {
-            "back_1" => ["GroupAggregate", "Sort Key: needed_1.key_1"],
+            "back_1" => ["GroupAggregate", "Sort Key: item.sku"],
             "held_1" => ["LockRows", "stock_pkey"],
             _ => ["Nested Loop", "Index Scan using stock_pkey on stock"],
         };
@@ -225,7 +225,7 @@ async fn no_statement_compares_each_with_each() {
     let world = World::of_tables().await;
     world.sql("VACUUM ANALYZE orders, order_items, stock, closures, outbox, outbox_refused").await;
     let client = world.store.client().await.unwrap();
-    let claim = include_str!("../../sql/outbox_claim.sql").to_owned();
+    let claim = found(include_str!("../../sql/outbox_claim.sql"));
     let mut all = vec![(claim, "(2000, '{}', 0, 1)")];
     for name in ["close", "cancel", "complete"] {
         let Statements { lock, close, close_contended, overdue } = statements(name);

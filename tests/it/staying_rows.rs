@@ -6,7 +6,7 @@ use overdue::internals::{store::Connection, timing::Timing};
 use tokio_postgres::SimpleQueryMessage;
 
 use super::events::{copies, write};
-use crate::support::{World, pages::metrics, until, worker::settings};
+use crate::support::{World, pages::metrics, statements::found, until, worker::settings};
 
 const CLAIM: &str = include_str!("../../sql/outbox_claim.sql");
 const WRITERS: &str = include_str!("../../sql/outgoing_writers.sql");
@@ -72,7 +72,7 @@ async fn a_row_whose_deletion_takes_too_long_holds_up_no_others() {
 /// How many blocks a claim reads.
 async fn blocks(client: &Connection, after: i64) -> i64 {
     let after = after.to_string();
-    let claim = CLAIM
+    let claim = found(CLAIM)
         .replace("$1", "2000")
         .replace("$2", "'{}'")
         .replace("$3", &after)

@@ -13,7 +13,7 @@ use overdue::internals::store::{Connection, orders::Effect};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Row};
 
-use super::{World, until};
+use super::{World, statements::found, until};
 
 /// What must hold at every moment.
 pub const INVARIANTS: &str = include_str!("../../sql/invariants.sql");
@@ -331,8 +331,10 @@ pub async fn broken(
     (finished, answers): (bool, &[(&str, &str)]),
 ) -> Vec<String> {
     let (ids, answers): (Vec<&str>, Vec<&str>) = answers.iter().copied().unzip();
-    let rows =
-        client.query(INVARIANTS, &[&prefix, &STOCK, &finished, &ids, &answers]).await.unwrap();
+    let rows = client
+        .query(&found(INVARIANTS), &[&prefix, &STOCK, &finished, &ids, &answers])
+        .await
+        .unwrap();
     broken_rows(&rows)
 }
 

@@ -254,7 +254,7 @@ async fn delete(
     // What still writes there (a worker that was killed) does not hold this up for ever.
     client
         .batch_execute(&format!(
-            "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {name} CASCADE;
+            "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {name}, {name}_theirs CASCADE;
              DO $$ DECLARE role text; BEGIN
                  FOR role IN SELECT rolname FROM pg_roles WHERE starts_with(rolname, '{name}') LOOP
                      EXECUTE format('DROP ROLE %I', role);

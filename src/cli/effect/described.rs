@@ -16,6 +16,8 @@ use crate::{
     text::{counted, sql::identifier},
 };
 
+use super::MOST_COUNTED;
+
 /// Columns that programs compare before they write: names of optimistic locks.
 const VERSIONS: [&str; 4] = ["lock_version", "version", "row_version", "lock_no"];
 /// Rows of a table that are not read from end to end.
@@ -101,9 +103,8 @@ impl WouldDo {
             would.finding(format!("no row is open by `{}`{there}", description.open));
         }
         // The columns of the reference tables have a known meaning.
-        let to_judge = open.filter(|_| !effect.is_built_in());
-        if let Some(late) = to_judge.and_then(|open| every_row_is_late(description, open)) {
-            would.finding(late.replace("NOW", &late_by(open, store.now().await?)));
+        if let Some(open) = open.filter(|_| !effect.is_built_in()) {
+            would.findings.extend(every_row_is_late(description, open, store.now().await?));
         }
         would.look(store, effect, description, &facts).await?;
         Ok(Some(would))
@@ -121,25 +122,13 @@ impl WouldDo {
         description: &Description,
         facts: &Facts,
     ) -> Result<(), StoreError> {
-        let scanned = store.look_scans(effect).await?;
         let invalid = store.invalid_indexes(&facts.table.name).await?;
         for index in invalid {
             self.finding(format!(
                 "the index {index} is invalid, so no look uses it: DROP INDEX CONCURRENTLY {index}, and create it again"
             ));
         }
-        if scanned {
-            self.finding(without_index(description, facts));
-        }
-        if let Some(not_before) = &description.not_before {
-            let read = store.open_before(description, facts, not_before, MOST_READ + 1).await?;
-            if read > MOST_READ {
-                self.finding(format!(
-                    "a look for overdue rows reads more than {MOST_READ} rows that are open and not yet due, because `not_before` is long before \
-                     their deadline: choose an expression that is closer to it"
-                ));
-            }
-        }
+        self.findings.extend(reads_too_much(store, effect, description, facts).await?);
         Ok(())
     }
 }
@@ -164,16 +153,42 @@ pub(super) async fn needs_index_first(
     effect: &Effect,
 ) -> Result<Option<String>, StoreError> {
     let Some(description) = effect.description() else { return Ok(None) };
-    if !store.look_scans(effect).await? {
+    let facts = store.table_facts(effect, description).await?;
+    if store.rows_by_statistics(&facts.table.name).await? <= LARGE {
         return Ok(None);
     }
-    let facts = store.table_facts(effect, description).await?;
-    let is_large = store.rows_by_statistics(&facts.table.name).await? > LARGE;
-    Ok(is_large.then(|| without_index(description, &facts)))
+    reads_too_much(store, effect, description, &facts).await
 }
 
-fn without_index(description: &Description, facts: &Facts) -> String {
-    let reads = format!("a look for overdue rows reads all of {}", facts.table.name);
+/// Why a look for overdue rows reads more than the rows that are due, with what helps.
+async fn reads_too_much(
+    store: &Store,
+    effect: &Effect,
+    description: &Description,
+    facts: &Facts,
+) -> Result<Option<String>, StoreError> {
+    let Some(plan) = store.look_plan(effect).await? else { return Ok(None) };
+    let table = &facts.table.name;
+    if !plan.scans.is_empty() {
+        return Ok(Some(without_index(description, facts, &format!("all of {table}"))));
+    }
+    // An index on `not_before`, or on a column of `open`, finds rows that have to be sorted by their deadline.
+    if !plan.sorts || store.open_before(description, facts, MOST_READ + 1).await? <= MOST_READ {
+        return Ok(None);
+    }
+    Ok(Some(if description.not_before.is_some() {
+        format!(
+            "a look for overdue rows reads more than {MOST_READ} rows that are open and not yet due, because `not_before` is long before \
+             their deadline: choose an expression that is closer to it"
+        )
+    } else {
+        let reads = format!("all open rows of {table}, more than {MOST_READ}");
+        without_index(description, facts, &reads)
+    }))
+}
+
+fn without_index(description: &Description, facts: &Facts, reads: &str) -> String {
+    let reads = format!("a look for overdue rows reads {reads}");
     let has_query = description.deadline.to_ascii_lowercase().contains("select ");
     if has_query && description.not_before.is_none() {
         return format!(
@@ -208,20 +223,17 @@ fn raised(description: &Description, facts: &Facts) -> Vec<String> {
 }
 
 /// A deadline that is over in every open row is the time of creation, as a rule.
-fn every_row_is_late(description: &Description, open: &OpenOrders) -> Option<String> {
-    let is_column = !description.deadline.contains(['+', '(', ' ']);
-    let is_late = open.orders > 0 && open.overdue == open.orders && is_column;
-    let column = &description.deadline;
-    is_late.then(|| {
-        format!(
-            "every open row is overdue, the newest by NOW: if {column} is when a row was made, write deadline = \"{column} + interval '30 minutes'\""
-        )
-    })
-}
-
-fn late_by(open: Option<&OpenOrders>, now: DatabaseTime) -> String {
-    let last = open.and_then(|open| open.due).map(|(_, last)| last.until(now));
-    last.map_or_else(String::new, |late| format!("{} s", late.as_secs()))
+fn every_row_is_late(
+    Description { deadline: column, .. }: &Description,
+    open: &OpenOrders,
+    now: DatabaseTime,
+) -> Option<String> {
+    let is_column = !column.contains(['+', '(', ' ']) && !open.is_more(MOST_COUNTED);
+    let (_, last) = open.due.filter(|_| open.overdue == open.orders && is_column)?;
+    Some(format!(
+        "every open row is overdue, the newest by {} s: if {column} is when a row was made, write deadline = \"{column} + interval '30 minutes'\"",
+        last.until(now).as_secs()
+    ))
 }
 
 /// Statements of a described effect, as a DBA reads them.

@@ -44,7 +44,8 @@ pub async fn counts(store: &Store) -> Vec<(&'static str, String)> {
     const LATE: &str = "
         SELECT (extract(epoch FROM percentile_disc($1::float8) WITHIN GROUP (ORDER BY closed_at - due_at)) * 1000)::bigint
         FROM closures WHERE path = 'message'";
-    let row = &store.client().await.unwrap().query_one(SQL, &[&""]).await.unwrap();
+    let sql = &*store.in_own_schema(SQL);
+    let row = &store.client().await.unwrap().query_one(sql, &[&""]).await.unwrap();
     let count = |column: &str| row.get::<_, i64>(column).to_string();
     let late = async |part: f64| {
         let row = store.client().await.unwrap().query_one(LATE, &[&part]).await.unwrap();

@@ -8,6 +8,7 @@ use super::{
     extension, floors, guarded, list, looking, messages, one_order, paused, pausing, pending,
     relay, relays, world,
 };
+use crate::support::statements::found;
 
 /// It is found out.
 fn breaks(explored: &Explored, what: &str) {
@@ -15,13 +16,19 @@ fn breaks(explored: &Explored, what: &str) {
     assert!(violation.contains(what), "{violation}");
 }
 
+/// How the second statement finds the rows that the first one has locked.
+const READ: &str = "row.ctid = ANY (nullif(current_setting('overdue.locked', true), '')::tid[])";
+
 /// Neither locked, nor changed at the place where it was read.
 fn unlocked() -> Statements {
     let Statements { lock, close, .. } = &*CLOSE;
     let lock = lock.as_ref().unwrap();
     let unlocked = lock.replacen(" FOR NO KEY UPDATE OF row SKIP LOCKED", "", 1);
     assert_ne!(unlocked, *lock);
-    Statements { lock: Some(unlocked), close: anywhere(close), ..CLOSE.clone() }
+    let unlocked = unlocked.replacen("row.ctid AS found", "row.id AS found", 1);
+    let by_key = "row.id = ANY (nullif(current_setting('overdue.locked', true), '')::text[])";
+    let close = close.replacen(READ, by_key, 1);
+    Statements { lock: Some(unlocked), close: anywhere(&close), ..CLOSE.clone() }
 }
 
 /// A row that was changed after it was read is not at its place.
@@ -47,9 +54,8 @@ async fn without_the_lock_an_order_is_closed_twice_or_early() {
 
 /// One statement that locks and closes: it closes by what it read before it had the locks.
 fn at_once(statements: &Statements) -> Statements {
-    let read = "nullif(current_setting('overdue.locked', true), '')::text[])";
-    let locked = "$1::text[]) ORDER BY row.id FOR UPDATE OF row SKIP LOCKED";
-    let close = statements.close.replacen(read, locked, 1);
+    let locked = "row.id = ANY ($1::text[]) ORDER BY row.id FOR UPDATE OF row SKIP LOCKED";
+    let close = statements.close.replacen(READ, locked, 1);
     assert_ne!(close, statements.close);
     Statements { lock: None, close: anywhere(&close), ..Statements::default() }
 }
@@ -112,7 +118,7 @@ async fn without_its_locks_a_pause_returns_too_early() {
         "IF false AND NOT pg_try",
         1,
     );
-    world.sql(&function).await;
+    world.sql(&found(&function)).await;
     let unguarded = paused(|| {
         let operator = Actor { name: "operator", script: pausing(Some(TAKEN)) };
         vec![operator, guarded("messages", GUARD, Some("unpaid"))]

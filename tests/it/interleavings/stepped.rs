@@ -14,6 +14,7 @@ use tokio_postgres::{Error, Row, Statement, error::SqlState, types::ToSql};
 use crate::support::{
     World,
     orders::{INVARIANTS, STOCK, broken_rows},
+    statements::found,
     wait::awaited,
 };
 
@@ -77,7 +78,7 @@ impl Step {
         parameters: Vec<Parameter>,
     ) -> Self {
         let (begins, ends, then, handled): (_, _, _, &[_]) = ("", "", "", &[]);
-        let (sql, has_gate, is_impatient) = (sql.into(), false, false);
+        let (sql, has_gate, is_impatient) = (found(&sql.into()), false, false);
         Self { name, sql, parameters, begins, ends, has_gate, is_impatient, handled, then }
     }
 
@@ -334,7 +335,8 @@ impl Sessions {
             .batch_execute(&format!("{BEFORE} $$ BEGIN {FORGET} {begins} END $$"))
             .await
             .unwrap();
-        let invariants = format!("{INVARIANTS} {ANSWERED} {}", case.invariants);
+        let invariants = found(INVARIANTS);
+        let invariants = format!("{invariants} {ANSWERED} {}", case.invariants);
         let prepare = async |sql: &str| monitor.prepare(sql).await.unwrap();
         let mut pids: Vec<i32> = of_actors.iter().map(|(_, pid)| *pid).collect();
         pids.push(gates_pid);

@@ -10,7 +10,12 @@ use overdue::internals::{
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, error::SqlState};
 
 use super::necessary::Tried;
-use crate::support::{Run, World, process::finish, statements::statements, until};
+use crate::support::{
+    Run, World,
+    process::finish,
+    statements::{found, statements},
+    until,
+};
 
 /// The words after `role.` in the names of the roles.
 const ADMINISTRATOR: usize = 0;
@@ -176,7 +181,7 @@ fn work(role: usize) -> Vec<(String, String)> {
         }
         let sql = std::fs::read_to_string(&path).unwrap();
         // What stands around the statement of an effect.
-        work.push(planned(&name, &sql.replace("{sql}", &overdue)));
+        work.push(planned(&name, &found(&sql).replace("{sql}", &overdue)));
     }
     assert!(work.len() > 7);
     work
