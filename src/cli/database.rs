@@ -50,6 +50,13 @@ impl Database {
         // Without a topology file workers bring their timeouts.
         let topology = (trigger || settings.topology.is_file()).then(|| setup::topology(settings));
         let topology = topology.transpose()?;
+        let effects = topology.as_ref().map(|it| setup::effects(settings, it));
+        // An effect that cannot be read is for the worker to refuse: the tables here do not depend on it.
+        for effect in
+            effects.and_then(Result::ok).iter().flat_map(std::collections::BTreeMap::values)
+        {
+            store.refuse_without_zone(effect).await?;
+        }
         let removed = match &topology {
             Some(topology) => store.timeouts_to_remove(&topology.name, &names(topology)).await?,
             None => Vec::new(),

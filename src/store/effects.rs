@@ -167,17 +167,42 @@ impl Store {
             return Ok(statements);
         }
         let facts = self.table_facts(effect, &described.description).await?;
-        let statements = match Statements::of(&described.description, &facts) {
-            Ok(statements) => Arc::new(statements),
-            Err(mut mistake) => {
-                if mistake.key == "zone" {
-                    mistake.what += &self.both_readings(&described.description, &facts).await?;
-                }
-                return Err(unfit(effect, &mistake));
-            }
-        };
+        let statements = self.made(&described.description, &facts).await?;
+        let statements = Arc::new(statements.map_err(|mistake| unfit(effect, &mistake))?);
         *described.statements.lock() = Some(Arc::clone(&statements));
         Ok(statements)
+    }
+
+    /// The statements of a description, or its mistake, with both readings of a deadline without a time zone.
+    async fn made(
+        &self,
+        description: &Description,
+        facts: &Facts,
+    ) -> Result<Result<Statements, Mistake>, StoreError> {
+        let mut made = Statements::of(description, facts);
+        if let Err(mistake) = &mut made
+            && mistake.key == "zone"
+        {
+            mistake.what += &self.both_readings(description, facts).await?;
+        }
+        Ok(made)
+    }
+
+    /// Refuses a deadline without a time zone. Other mistakes, and tables that are not there yet, are for `overdue effect check`.
+    ///
+    /// # Errors
+    /// The zone is missing, or the catalog cannot be read.
+    pub(crate) async fn refuse_without_zone(&self, effect: &Effect) -> Result<(), StoreError> {
+        let Some(description) = effect.description() else { return Ok(()) };
+        let facts = match self.table_facts(effect, description).await {
+            Ok(facts) => facts,
+            Err(error) if error.is_misfit() || error.is_permission() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match self.made(description, &facts).await? {
+            Err(mistake) if mistake.key == "zone" => Err(unfit(effect, &mistake)),
+            _ => Ok(()),
+        }
     }
 
     /// The deadline of an open row as UTC and as this session read it.
@@ -214,15 +239,15 @@ impl Store {
         let own_schema = own.first().map_or_else(|| "overdue".to_owned(), |row| row.get(0));
         let relation = self.relation(effect, "table", table).await?;
         let from = format!("FROM {} AS row", relation.name);
-        self.fragment(effect, "open", &format!("SELECT FROM {} WHERE ({open})", relation.name))
-            .await?;
-        let deadline_type =
-            self.fragment(effect, "deadline", &format!("SELECT ({deadline}) {from}")).await?;
+        let select = format!("SELECT FROM {} WHERE ({open})", relation.name);
+        self.fragment(effect, "open", &select, &[open]).await?;
+        let select = format!("SELECT ({deadline}) {from}");
+        let deadline_type = self.fragment(effect, "deadline", &select, &[deadline]).await?;
         let adds_interval = match description.sum() {
             None => false,
             Some((_, added)) => {
-                let added = format!("SELECT ({added}) {from}");
-                self.fragment(effect, "deadline", &added).await? == "interval"
+                let select = format!("SELECT ({added}) {from}");
+                self.fragment(effect, "deadline", &select, &[added]).await? == "interval"
             }
         };
         for (key, text) in [("unless", unless), ("not_before", not_before)] {
@@ -232,7 +257,7 @@ impl Store {
                 } else {
                     format!("SELECT ({text}) {from}")
                 };
-                self.fragment(effect, key, &condition).await?;
+                self.fragment(effect, key, &condition, &[text]).await?;
             }
         }
         if let Change::Set(values) = change {
@@ -241,7 +266,8 @@ impl Store {
                     let what = format!("{} has no column {column}", relation.name);
                     return Err(unfit(effect, &Mistake { key: "set", what }));
                 }
-                self.fragment(effect, "set", &format!("SELECT ({value}) {from}")).await?;
+                let select = format!("SELECT ({value}) {from}");
+                self.fragment(effect, "set", &select, &[value]).await?;
             }
         }
         let mut targets = Vec::new();
@@ -261,7 +287,10 @@ impl Store {
                 target.name,
                 release.condition
             );
-            self.fragment(effect, "release", &joined).await?;
+            let values = release.assignments().iter().map(|(_, value)| value);
+            let texts = values.chain([&release.condition]).chain(&release.from);
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            self.fragment(effect, "release", &joined, &texts).await?;
             targets.push(target);
         }
         Ok(Facts { own_schema, table: relation, deadline_type, adds_interval, releases: targets })
@@ -295,12 +324,13 @@ impl Store {
         Ok(relation)
     }
 
-    /// The type of the first column of a fragment, which is prepared and not run.
+    /// The type of the first column of a statement, which is prepared and not run; `texts` are its parts from the description.
     async fn fragment(
         &self,
         effect: &Effect,
         key: &'static str,
         sql: &str,
+        texts: &[&str],
     ) -> Result<String, StoreError> {
         let client = self.client().await?;
         match self.named("effect_fragment", client.prepare(sql).await) {
@@ -311,7 +341,7 @@ impl Store {
                 .unwrap_or_default()),
             // Whether the table is locked, or the server has no memory left, says nothing of the fragment.
             Err(error) if matches!(error.kind(), FailureKind::Configuration | FailureKind::Row) => {
-                let what = crate::text::error_chain(&error);
+                let what = error.refusal(sql, texts);
                 Err(unfit(effect, &Mistake { key, what }))
             }
             Err(error) => Err(error),

@@ -133,6 +133,13 @@ async fn what_is_wrong_is_found_with_what_to_write() {
             code: 2,
         },
         Wrong {
+            tables: "CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;
+                     CREATE TRIGGER never BEFORE UPDATE ON purchase FOR EACH ROW EXECUTE FUNCTION never()",
+            description: &[],
+            says: "would do     is not known, because closing these rows together fails: SQLSTATE P0001: db error: ERROR: never",
+            code: 2,
+        },
+        Wrong {
             tables: "ALTER TABLE purchase_line DROP CONSTRAINT purchase_line_purchase_no_fkey; ALTER TABLE purchase DROP CONSTRAINT purchase_pkey",
             description: &[],
             says: "key: nothing says that purchase_no is unique in purchase",
@@ -153,7 +160,7 @@ async fn what_is_wrong_is_found_with_what_to_write() {
         Wrong {
             tables: "",
             description: &[("state = 10", "stat = 10")],
-            says: "open: statement `effect_fragment` failed",
+            says: "does not fit: open: column \"stat\" does not exist, at character 1 of `stat = 10`; Perhaps you meant to reference the column \"purchase.state\".",
             code: 78,
         },
         Wrong {
