@@ -7,7 +7,7 @@ use crate::{
     effect::{
         description::TableName,
         proposal::{
-            Answers,
+            Answers, RESERVED,
             found::{Column, Found, MOST_ROWS, Reading, Sample, Table},
         },
     },
@@ -16,6 +16,8 @@ use crate::{
 
 /// Zones that no reading differs in.
 const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
+/// Most tables that refer to the table whose states are read.
+const MOST_CHILDREN: usize = 20;
 /// A zone to show that readings differ, where database and machine are in UTC.
 const ANOTHER: &str = "Asia/Tokyo";
 
@@ -71,13 +73,14 @@ impl Store {
         answers: &Answers,
     ) -> Result<Found, Unknown> {
         const SQL: &str = include_str!("../../sql/init_tables.sql");
-        let rows = self.rows("init_tables", SQL, &[&table.sql, &own_schema]).await?;
+        let reserved: Vec<&str> = RESERVED.split(' ').collect();
+        let rows = self.rows("init_tables", SQL, &[&table.sql, &own_schema, &reserved]).await?;
         let Some(row) = rows.first() else { return Err(Unknown::Table) };
         let Json(mut found): Json<Found> = row.get(0);
-        let is_table = found.table().is_some_and(|it| it.kind == "r" || it.kind == "p");
-        if !is_table {
+        if !found.is_table() {
             return Ok(found);
         }
+        self.read_children(&mut found).await?;
         found.sample = self.sample(&found, &table.sql, answers.open.as_deref()).await?;
         if let Some(deadline) = &answers.deadline {
             let sql = format!("SELECT ({deadline}) FROM {} AS row", table.sql);
@@ -89,6 +92,23 @@ impl Store {
         }
         found.readings = self.readings(&found).await?;
         Ok(found)
+    }
+
+    /// The states of rows that refer to the table, as if their types named them; a table that the user may not read has none.
+    async fn read_children(&self, found: &mut Found) -> Result<(), StoreError> {
+        for (table, column) in found.states_of_children().into_iter().take(MOST_CHILDREN) {
+            let sql = format!(
+                "SELECT DISTINCT left(state::text, 64) FROM (SELECT {} FROM {table} LIMIT {MOST_ROWS}) AS child (state) \
+                 WHERE state IS NOT NULL LIMIT 30",
+                identifier(&column.name)
+            );
+            match self.rows("init_states", &sql, &[]).await {
+                Ok(rows) => column.labels.extend(rows.iter().map(|row| row.get::<_, String>(0))),
+                Err(error) if error.is_permission() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Rows of a small table; of a large one the last ones by key, and as many others.

@@ -1,7 +1,7 @@
 //! What `overdue init` proposes, from what was found of a table.
 
 use overdue::internals::effect::proposal::{
-    Answers, Remark,
+    Answers, Ask,
     found::{Column, Found, Sample, Table},
     propose,
 };
@@ -40,9 +40,9 @@ fn found(name: &str, columns: &str, rows: &str) -> Found {
 
 fn answers() -> Answers {
     Answers {
-        effect: "expire".to_owned(),
-        timeout: "unpaid".to_owned(),
-        since: "all".to_owned(),
+        effect: Some("expire".to_owned()),
+        timeout: Some("unpaid".to_owned()),
+        since: Some("all".to_owned()),
         ..Answers::default()
     }
 }
@@ -50,7 +50,7 @@ fn answers() -> Answers {
 /// Name, columns, rows; lines that the description has, and how many questions there are.
 type Case = (&'static str, &'static str, &'static str, &'static [&'static str], usize);
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "orders",
         "status text, expires_at timestamp with time zone",
@@ -81,16 +81,24 @@ const CASES: [Case; 11] = [
     (
         "orders",
         "status text, expires_at bigint",
-        "pending 900;expired 1",
+        "pending 1700000000;expired 1600000000",
         &["deadline = \"to_timestamp(expires_at)\""],
         0,
     ),
     (
         "orders",
         "status text, expires_at bigint",
-        "pending 1700000000000;expired 1",
+        "pending 1700000000000;expired 1600000000000",
         &["deadline = \"to_timestamp(expires_at / 1000.0)\""],
         0,
+    ),
+    // A duration is no instant.
+    (
+        "orders",
+        "status text, expiry bigint, created_at timestamp with time zone",
+        "pending 3600 900;expired 60 800",
+        &["# deadline = \"created_at + interval '30 minutes'\""],
+        1,
     ),
     // The end of the day, in a zone.
     (
@@ -106,7 +114,7 @@ const CASES: [Case; 11] = [
         "1 900 0 -;2 800 0 -",
         &[
             "# open = \"state = 1 AND deleted_at IS NULL\"",
-            "# set = { state = \"NUMBER\", lock_version = \"lock_version + 1\" }",
+            "# set = { state = \"VALUE\", lock_version = \"lock_version + 1\" }",
         ],
         2,
     ),
@@ -138,8 +146,8 @@ const CASES: [Case; 11] = [
         "orders",
         "status text, created_at timestamp with time zone, expired_at timestamp with time zone",
         "pending 900 1800;cancelled 800 1700",
-        &["deadline = \"expired_at\"", "set = { status = \"'cancelled'\" }"],
-        0,
+        &["deadline = \"expired_at\"", "# set = { status = \"'cancelled'\" }"],
+        1,
     ),
 ];
 
@@ -201,7 +209,7 @@ fn a_table_without_a_key_is_not_guessed() {
     );
     found.tables[0].unique.clear();
     let proposal = propose(&found, &answers()).unwrap();
-    let asked: Vec<String> = proposal.questions().flat_map(Remark::options).collect();
+    let asked: Vec<String> = proposal.questions().flat_map(Ask::options).collect();
     assert_eq!(asked, ["--key COLUMN"]);
     assert!(!proposal.description().contains("\nkey = "));
 }

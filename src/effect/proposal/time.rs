@@ -1,120 +1,123 @@
-//! The deadline that is proposed: which column has it, in which zone, and how long rows have.
+//! The deadline that is proposed: its column, its zone, and the time that rows have.
 
 use std::time::Duration;
 
 use super::{
-    Ask, Point, Proposer, Remark, Value,
+    Ask, Point, Proposer, file,
     found::{Column, Deadlines, MILLISECONDS},
-    grouped, text, words,
+    grouped, words,
 };
 use crate::text::{about, counted, sql::identifier};
 
-/// How long rows have where nothing says it.
+/// The time that rows have where nothing says it.
 const HALF_HOUR: u64 = 1_800_000;
-/// Of the distances between creation and deadline so many have to be alike.
+/// The part of the distances between creation and deadline that have to be alike.
 const ALIKE: f64 = 0.8;
 
-/// When rows are due.
-pub(super) struct When {
-    pub(super) deadline: Point,
-    pub(super) zone: Option<Point>,
-    pub(super) after: (u64, Option<String>),
+/// Numbers up to this one are no seconds since 1970: it would be in 1973.
+const DURATION: f64 = 1e8;
+
+/// A deadline as it is proposed.
+struct Deadline<'a> {
+    /// The expression.
+    value: String,
+    ask: Option<Ask>,
+    /// Its type, where that is known.
+    kind: &'a str,
+    /// The column that has it, or to which a time is added.
+    column: Option<&'a Column>,
 }
 
 impl Proposer<'_> {
-    pub(super) fn when(&self, open: &[bool]) -> When {
+    /// `deadline` and `zone`; milliseconds until a notice is due, with the reason if that is a guess.
+    pub(super) fn when(&self, open: &[bool]) -> (Vec<Point>, (u64, Option<String>)) {
         let given = self.answers.deadline.as_deref();
         let column = given.and_then(|it| self.table.column(it.trim_matches('"')));
-        match (given, column) {
-            (Some(given), None) => {
-                let kind = self.found.deadline_kind.clone().unwrap_or_default();
-                self.by(text("deadline", given), &kind, None)
-            }
-            (Some(_), Some(column)) if self.is_creation(column, open) => {
-                self.since_creation(column, open)
-            }
-            (Some(_), Some(column)) => self.by_column(column, None),
+        let deadline = match (given, column) {
+            (Some(given), None) => Deadline {
+                value: given.to_owned(),
+                ask: None,
+                kind: self.found.deadline_kind.as_deref().unwrap_or_default(),
+                column: None,
+            },
+            (Some(_), Some(column)) if self.is_creation(column, open) => self.since(column, open),
+            (Some(_), Some(column)) => self.by(column, None),
             (None, _) => self.guessed(open),
+        };
+        let Deadline { value, ask, kind, column } = deadline;
+        let has_no_zone = ["timestamp without time zone", "timestamp", "date"].contains(&kind);
+        let zone = match &self.answers.zone {
+            Some(zone) => Some(Point::text("zone", zone, [])),
+            None => has_no_zone.then(|| Point::text("zone", "UTC", [self.zone(column)])),
+        };
+        let mut points = vec![Point::text("deadline", &value, ask)];
+        points.extend(zone);
+        let created =
+            self.table.columns.iter().find(|it| it.is_time() && words::is_created(&it.name));
+        if value.to_ascii_lowercase().contains("select ")
+            && let Some(created) = created
+        {
+            let name = file::quoted(&identifier(&created.name));
+            let why = "never later than the deadline, for the index, which cannot have a query";
+            points.push(Point::new("not_before", format!("not_before = {name}  # {why}"), []));
         }
+        (points, self.after(column))
     }
 
-    fn guessed(&self, open: &[bool]) -> When {
+    fn guessed(&self, open: &[bool]) -> Deadline<'_> {
+        let sample = &self.found.sample;
         let is_filled = |it: &&Column| {
-            self.found
-                .sample
-                .values(&it.name)
-                .zip(open)
-                .any(|(value, open)| *open && value.is_some())
+            sample.values(&it.name).zip(open).any(|(value, open)| *open && value.is_some())
         };
-        let is_time = |it: &&Column| {
-            (it.is_time() || it.is_epoch())
-                && words::is_deadline(&it.name)
-                && (!words::is_ended(&it.name) || is_filled(it))
-        };
-        let mut named: Vec<&Column> = self.table.columns.iter().filter(is_time).collect();
+        let columns = || self.table.columns.iter();
+        let mut named: Vec<&Column> = columns()
+            .filter(|it| it.is_time() || (it.is_epoch() && self.is_instant(it)))
+            .filter(|it| words::is_deadline(&it.name))
+            .filter(|it| !words::is_ended(&it.name) || is_filled(it))
+            .collect();
         if named.iter().any(is_filled) {
             named.retain(|it| is_filled(it));
         }
-        let creation = || {
-            let is_created = |it: &&Column| it.is_time() && words::is_created(&it.name);
-            let mut columns: Vec<&Column> = self.table.columns.iter().filter(is_created).collect();
-            // A column that each row has.
-            columns.sort_by_key(|it| !self.found.sample.rows.is_empty() && !is_filled(it));
-            columns.into_iter().next()
-        };
-        match &named[..] {
-            [column] => {
-                let what = meaning(&column.name, self.found.sample.deadlines(&column.name, open));
+        let mut created: Vec<&Column> =
+            columns().filter(|it| it.is_time() && words::is_created(&it.name)).collect();
+        // A column that each row has.
+        created.sort_by_key(|it| !sample.rows.is_empty() && !is_filled(it));
+        let json = columns().find(|it| it.is_json());
+        let meaning = |it: &&Column| meaning(&it.name, sample.deadlines(&it.name, open));
+        match (&named[..], created.first()) {
+            ([column], _) => {
                 let choices = vec![self.expression(column)];
-                self.by_column(column, Some(Remark::guess(Ask::Deadline, what, choices)))
+                self.by(column, Some(Ask::guess("deadline", meaning(column), choices)))
             }
-            [] => match creation() {
-                Some(column) if self.json().is_none() || self.answers.after.is_some() => {
-                    self.since_creation(column, open)
+            ([], Some(column)) if json.is_none() || self.answers.after.is_some() => {
+                self.since(column, open)
+            }
+            ([], created) => {
+                let mut choices = Vec::new();
+                let mut why = "no column has the name of a deadline".to_owned();
+                if let Some(created) = created {
+                    why = format!("{why}; {}", self.creation(created, open));
+                    choices.push(later(created, HALF_HOUR));
                 }
-                created => self.unknown(created, open),
-            },
-            several => {
-                let meanings: Vec<String> = several
-                    .iter()
-                    .map(|it| meaning(&it.name, self.found.sample.deadlines(&it.name, open)))
-                    .collect();
-                let what =
-                    format!("several columns could be the deadline: {}", meanings.join("; "));
-                let choices = several.iter().map(|it| it.name.clone()).collect();
-                self.asks(Remark::question(Ask::Deadline, what, choices))
+                if let Some(json) = json {
+                    why = format!("{why}; {} is {}, and may have it", json.name, json.kind);
+                    let name = identifier(&json.name);
+                    choices.push(format!("to_timestamp(({name} ->> 'expires_at')::bigint)"));
+                }
+                unknown(Ask::question("deadline", why, choices))
+            }
+            (several, _) => {
+                let meanings: Vec<String> = several.iter().map(meaning).collect();
+                let why = format!("several columns could be the deadline: {}", meanings.join("; "));
+                let choices = several.iter().map(|it| self.expression(it)).collect();
+                unknown(Ask::question("deadline", why, choices))
             }
         }
     }
 
-    fn json(&self) -> Option<&Column> {
-        self.table.columns.iter().find(|it| it.is_json())
-    }
-
-    fn unknown(&self, created: Option<&Column>, open: &[bool]) -> When {
-        let mut choices = Vec::new();
-        let mut what = "no column has the name of a deadline".to_owned();
-        if let Some(created) = created {
-            what = format!("{what}; {}", self.creation(created, open));
-            choices.push(format!("{} + interval '30 minutes'", identifier(&created.name)));
-        }
-        if let Some(json) = self.json() {
-            what = format!("{what}; {} is {}, and may have it", json.name, json.kind);
-            choices.push(format!(
-                "to_timestamp(({} ->> 'expires_at')::bigint)",
-                identifier(&json.name)
-            ));
-        }
-        self.asks(Remark::question(Ask::Deadline, what, choices))
-    }
-
-    fn asks(&self, remark: Remark) -> When {
-        let deadline = Point { key: "deadline", value: None, remark: Some(remark) };
-        When {
-            deadline,
-            zone: self.answers.zone.as_ref().map(|it| text("zone", it)),
-            after: self.after(None),
-        }
+    /// Whether numbers are instants, not durations.
+    fn is_instant(&self, column: &Column) -> bool {
+        self.found.sample.numbers(&column.name).flatten().all(|it| it > DURATION)
     }
 
     /// Whether it says when a row was made: by its name, or because each open row is overdue by it.
@@ -130,121 +133,91 @@ impl Proposer<'_> {
             self.found.sample.deadlines(&column.name, open);
         let name = &column.name;
         if open > 0 && overdue == open {
-            let newest = about(seconds(newest));
+            let (open, newest) = (grouped(open), about(seconds(newest)));
             return format!(
-                "by {name} every open row is overdue ({}), the newest by {newest}, so it says when a row was made",
-                grouped(open)
+                "by {name} every open row is overdue ({open}), the newest by {newest}, so it says when a row was made"
             );
         }
         format!("{name} says when a row was made")
     }
 
-    fn since_creation(&self, column: &Column, open: &[bool]) -> When {
-        let Some(after) = self.answers.after else {
-            let what = format!("{}: after which time is it overdue?", self.creation(column, open));
-            let line = format!("{} + interval '30 minutes'", identifier(&column.name));
-            let choices = vec!["30m".to_owned()];
-            let remark = Remark { line: Some(line), ..Remark::question(Ask::After, what, choices) };
-            let mut when = self.by(
-                Point { key: "deadline", value: None, remark: Some(remark) },
-                &column.kind,
-                Some(column),
-            );
-            when.after.1 = Some("after which time is a row overdue?".to_owned());
-            return when;
+    /// A time after the creation.
+    fn since<'a>(&self, column: &'a Column, open: &[bool]) -> Deadline<'a> {
+        let after = self.answers.after;
+        let ask = || {
+            let why = format!("{}: after which time is it overdue?", self.creation(column, open));
+            Ask::question("after", why, vec!["30m".to_owned()])
         };
-        let expression = format!("{} + interval '{}'", identifier(&column.name), in_words(after));
-        let kind = if column.kind == "date" { "timestamp without time zone" } else { &column.kind };
-        self.by(text("deadline", expression), kind, Some(column))
+        let ask = after.is_none().then(ask);
+        let value = later(column, after.unwrap_or(HALF_HOUR));
+        Deadline { value, ask, kind: &column.kind, column: Some(column) }
+    }
+
+    fn by<'a>(&self, column: &'a Column, ask: Option<Ask>) -> Deadline<'a> {
+        Deadline { value: self.expression(column), ask, kind: &column.kind, column: Some(column) }
     }
 
     /// A column as an expression that gives an instant.
     fn expression(&self, column: &Column) -> String {
         let name = identifier(&column.name);
+        let is_long =
+            || self.found.sample.numbers(&column.name).flatten().any(|it| it > MILLISECONDS);
         match column.kind.as_str() {
             "date" => format!("({name} + 1)::timestamp"),
-            _ if column.is_number() => {
-                let is_long =
-                    self.found.sample.numbers(&column.name).flatten().any(|it| it > MILLISECONDS);
-                if is_long {
-                    format!("to_timestamp({name} / 1000.0)")
-                } else {
-                    format!("to_timestamp({name})")
-                }
-            }
+            _ if column.is_number() && is_long() => format!("to_timestamp({name} / 1000.0)"),
+            _ if column.is_number() => format!("to_timestamp({name})"),
             _ => name,
         }
     }
 
-    fn by_column(&self, column: &Column, remark: Option<Remark>) -> When {
-        let kind = if column.kind == "date" { "timestamp without time zone" } else { &column.kind };
-        let value = Some(Value::Text(self.expression(column)));
-        let mut when = self.by(Point { key: "deadline", value, remark }, kind, Some(column));
-        when.after = self.after(Some(column));
-        when
-    }
-
-    fn by(&self, deadline: Point, kind: &str, column: Option<&Column>) -> When {
-        let has_no_zone = ["timestamp without time zone", "timestamp"].contains(&kind);
-        let zone = match &self.answers.zone {
-            Some(zone) => Some(text("zone", zone)),
-            None if has_no_zone => {
-                Some(Point { key: "zone", value: None, remark: Some(self.zone(column)) })
-            }
-            None => None,
-        };
-        When { deadline, zone, after: self.after(None) }
-    }
-
-    fn zone(&self, column: Option<&Column>) -> Remark {
+    fn zone(&self, column: Option<&Column>) -> Ask {
         let name = column.map_or("the deadline", |it| &it.name);
-        let reading = self.found.readings.iter().find(|it| it.column == name);
         let mut choices = vec!["UTC".to_owned()];
-        let what = match reading {
-            Some(it) => {
-                choices.push(it.zone.clone());
-                format!(
-                    "{name} has no time zone, and rows are closed hours too early in a wrong one: the newest is {}, which is {} in UTC, and \
-                     {} in {}",
-                    it.value, it.in_utc, it.in_zone, it.zone
-                )
-            }
-            None => format!(
-                "{name} has no time zone, and rows are closed hours too early in a wrong one"
-            ),
-        };
-        Remark::question(Ask::Zone, what, choices)
+        let mut why =
+            format!("{name} has no time zone, and rows are closed hours too early in a wrong one");
+        if let Some(it) = self.found.readings.iter().find(|it| it.column == name) {
+            choices.push(it.zone.clone());
+            why = format!(
+                "{why}: the newest is {}, which is {} in UTC, and {} in {}",
+                it.value, it.in_utc, it.in_zone, it.zone
+            );
+        }
+        Ask::question("zone", why, choices)
     }
 
-    /// How long a notice waits where its publisher does not say.
+    /// The time that a notice waits where its publisher names no other.
     fn after(&self, deadline: Option<&Column>) -> (u64, Option<String>) {
         if let Some(after) = self.answers.after {
             return (after, None);
         }
-        let is_created = |it: &&Column| {
-            Some(&it.kind) == deadline.map(|it| &it.kind) && words::is_created(&it.name)
-        };
-        let distance = self.table.columns.iter().find(is_created).zip(deadline).and_then(
-            |(created, deadline)| {
-                let sample = &self.found.sample;
-                let pairs = sample.numbers(&created.name).zip(sample.numbers(&deadline.name));
-                let distance = common(
-                    pairs.filter_map(|(created, deadline)| Some(deadline? - created?)).collect(),
-                )?;
-                Some((distance, format!("from {} to {} of most rows", created.name, deadline.name)))
-            },
-        );
-        match distance {
-            Some((after, why)) => (after, Some(why)),
-            None => (
-                HALF_HOUR,
-                Some("a notice whose publisher names no other delay waits so long".to_owned()),
-            ),
-        }
+        let sample = &self.found.sample;
+        let pair = deadline.and_then(|deadline| {
+            let is_created = |it: &&Column| it.kind == deadline.kind && words::is_created(&it.name);
+            Some((self.table.columns.iter().find(is_created)?, deadline))
+        });
+        let distance = pair.and_then(|(created, deadline)| {
+            let pairs = sample.numbers(&created.name).zip(sample.numbers(&deadline.name));
+            let after = common(pairs.filter_map(|(one, other)| Some(other? - one?)).collect())?;
+            Some((after, format!("from {} to {} of most rows", created.name, deadline.name)))
+        });
+        let (after, why) = distance.unwrap_or_else(|| {
+            (HALF_HOUR, "the delay of a notice whose publisher names no other".to_owned())
+        });
+        (after, Some(why))
     }
 }
 
-/// As long as there can be, where it is longer.
+/// A deadline that only the team knows.
+fn unknown<'a>(ask: Ask) -> Deadline<'a> {
+    Deadline { value: ask.first(), ask: Some(ask), kind: "", column: None }
+}
+
+/// A time after the value of a column.
+fn later(column: &Column, after: u64) -> String {
+    format!("{} + interval '{}'", identifier(&column.name), in_words(after))
+}
+
+/// Seconds as a duration; the longest one where they are more.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
