@@ -13,7 +13,9 @@ WITH own AS (
     WHERE k.contype = 'f' AND k.conparentid = 0::oid AND k.conrelid <> k.confrelid
 ), columns AS MATERIALIZED (
     SELECT a.attrelid AS id, a.attnum AS number, a.attname::text AS name, a.atttypid AS kind, c.relname::text AS table_name,
-           EXISTS (SELECT FROM declared d WHERE d.source = a.attrelid AND d.columns = ARRAY[a.attnum]) AS refers
+           (a.attrelid, a.attnum) IN (SELECT d.source, d.columns[1] FROM declared d WHERE pg_catalog.cardinality(d.columns) = 1) AS refers,
+           string_to_array(pg_catalog.lower(pg_catalog.regexp_replace(c.relname::text, '([a-z])([A-Z])'::text, '\1_\2'::text, 'g'::text)), '_'::text)
+               && $3::text[] AS is_reserved
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
     WHERE c.relnamespace = (SELECT schema FROM own) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
       AND a.attnum > 0::int2 AND NOT a.attisdropped
@@ -34,27 +36,26 @@ WITH own AS (
         SELECT * FROM known UNION ALL
         SELECT h.id, a.id, ARRAY[h.number], ARRAY[a.number], false
         FROM children JOIN columns a ON a.id = children.source AND NOT a.refers AND a.name LIKE '%\_id'::text
-        JOIN columns h ON h.kind = a.kind AND NOT h.refers AND (h.name = a.name OR h.name LIKE concat('%\_', a.name))
+        JOIN columns h ON h.is_reserved AND h.kind = a.kind AND NOT h.refers AND (h.name = a.name OR h.name LIKE concat('%\_', a.name))
     ) AS l
     WHERE l.target IN (SELECT source FROM children) AND l.source NOT IN (SELECT source FROM children UNION ALL SELECT id FROM own)
-      AND string_to_array((SELECT pg_catalog.lower(c.relname::text) FROM pg_class c WHERE c.oid = l.source), '_'::text) && $3::text[]
+      AND l.source IN (SELECT id FROM columns WHERE is_reserved)
 ), sources AS MATERIALIZED (
     SELECT id FROM own UNION SELECT source FROM children UNION SELECT source FROM reserved
+), to_unique AS (
+    SELECT a.id, p.id, pg_catalog.array_agg(a.number ORDER BY k.n), pg_catalog.array_agg(p.number ORDER BY k.n), false
+    FROM pg_index i CROSS JOIN LATERAL pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, n)
+    JOIN columns p ON p.id = i.indrelid AND p.number = k.number
+    JOIN columns a ON a.name = p.name AND a.kind = p.kind AND a.name <> 'id'::text
+    WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts > 1::int2 AND k.n <= i.indnkeyatts::bigint
+      AND p.id NOT IN (SELECT id FROM sources) AND a.id IN (SELECT id FROM sources)
+    GROUP BY a.id, p.id, i.indexrelid, i.indnkeyatts
+    HAVING count(*) = i.indnkeyatts::bigint
 ), links AS (
     SELECT * FROM children UNION SELECT * FROM reserved
     UNION SELECT * FROM known
     WHERE source IN (SELECT id FROM sources) AND (is_declared OR target NOT IN (SELECT id FROM sources))
-    UNION SELECT s.id, i.indrelid, m.columns, m.referred, false
-    FROM sources s JOIN pg_index i ON i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-      AND i.indnkeyatts > 1::int2 AND i.indrelid NOT IN (SELECT id FROM sources)
-    CROSS JOIN LATERAL (
-        SELECT pg_catalog.array_agg(a.number ORDER BY k.n) AS columns, pg_catalog.array_agg(p.number ORDER BY k.n) AS referred
-        FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, n)
-        JOIN columns p ON p.id = i.indrelid AND p.number = k.number AND p.name <> 'id'::text
-        JOIN columns a ON a.id = s.id AND a.name = p.name AND a.kind = p.kind
-        WHERE k.n <= i.indnkeyatts::bigint
-    ) AS m
-    WHERE pg_catalog.cardinality(m.columns) = i.indnkeyatts::int4
+    UNION SELECT * FROM to_unique
 ), tables AS (
     SELECT id FROM sources UNION SELECT target FROM links
 )

@@ -35,7 +35,7 @@ pub(super) enum EffectCommand {
     Check(Check),
     /// Print the statements of an effect, its index, and the rights of the worker's role
     Show(Named),
-    /// Watch what closes rows today, beside it: closes nothing, and reports when each row was closed and when the effect would have done it
+    /// Watch the program that closes rows today: closes nothing, and reports when each row was closed and when the effect would have done it
     Watch(Watch),
     /// Let an effect close rows that were overdue before it ran with this description
     Accept(Accept),

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::Settings,
     effect::{
-        EffectKeys, Statements,
+        EffectKeys,
         description::TableName,
         look::index,
         proposal::{Answers, Ask, Proposal, found::Found, has_deadlines, propose, singular},
@@ -158,7 +158,7 @@ impl Subject<'_> {
     async fn unknown(&self) -> Result<Failure, Failure> {
         let Self { store, table, own_schema } = self;
         let known = store.readable_tables(own_schema).await?;
-        let known: Vec<&str> = known.iter().map(|it| it.table.as_str()).collect();
+        let known: Vec<&str> = known.iter().map(|(table, _)| table.as_str()).collect();
         let end = format!(".{}", table.sql);
         let elsewhere = known.iter().find(|it| it.ends_with(&end)).copied();
         let meant = elsewhere.or_else(|| did_you_mean(&table.sql, known.iter().copied()));
@@ -205,42 +205,33 @@ async fn prove(
         keys.remove("effects").and_then(|mut it| it.as_table_mut()?.remove(&proposal.effect));
     let keys: EffectKeys =
         keys.unwrap_or_else(|| toml::Table::new().into()).try_into().map_err(unreadable)?;
-    let read = keys.description(&proposal.effect).and_then(|it| it.ok_or_else(Vec::new));
-    let mistakes = match read {
-        Err(mistakes) => mistakes,
-        Ok(description) => {
-            let effect = Effect::described(description.clone());
-            match store.table_facts(&effect, &description).await {
-                Err(error) if error.is_misfit() => {
-                    return Ok((Vec::new(), Some(error.to_string())));
-                }
-                Err(error) => return Err(error.into()),
-                Ok(facts) => {
-                    let index = Statements::of(&description, &facts)
-                        .and_then(|_| index(&description, &facts));
-                    match index {
-                        Ok(lines) => return Ok((lines, None)),
-                        Err(mistake) => vec![mistake],
-                    }
-                }
-            }
+    let description = match keys.description(&proposal.effect) {
+        Ok(Some(description)) => description,
+        Ok(None) => return Err(Failure::failed("the description that was written has no table")),
+        Err(mistakes) => {
+            let mistakes = mistakes.iter().map(|it| format!("{}: {}", it.key, it.what));
+            return Ok((Vec::new(), Some(mistakes.collect::<Vec<_>>().join("; "))));
         }
     };
-    let mistakes: Vec<String> =
-        mistakes.iter().map(|it| format!("{}: {}", it.key, it.what)).collect();
-    Ok((Vec::new(), Some(mistakes.join("; "))))
+    let effect = Effect::described(description.clone());
+    if let Err(error) = store.statements(&effect).await {
+        let unfit = error.is_misfit().then(|| error.to_string());
+        return unfit.map_or_else(|| Err(error.into()), |it| Ok((Vec::new(), Some(it))));
+    }
+    let facts = store.table_facts(&effect, &description).await?;
+    Ok((index(&description, &facts).unwrap_or_default(), None))
 }
 
 /// Tables that look as if they had overdue rows, and the command for each.
 async fn name_tables(store: &Store, own_schema: &str) -> Result<(), Failure> {
     let tables = store.readable_tables(own_schema).await?;
     let seen = counted(tables.len(), "table");
-    let alike: Vec<_> = tables.into_iter().filter(|it| has_deadlines(&it.columns)).collect();
+    let alike: Vec<_> = tables.into_iter().filter(|(_, columns)| has_deadlines(columns)).collect();
     if !alike.is_empty() {
         print("tables with a state and a time:")?;
     }
-    for it in alike.iter().take(MOST_TABLES) {
-        print(format_args!("  overdue init --table {}", quote(&it.table)))?;
+    for (table, _) in alike.iter().take(MOST_TABLES) {
+        print(format_args!("  overdue init --table {}", quote(table)))?;
     }
     let more = match alike.len().saturating_sub(MOST_TABLES) {
         0 => String::new(),

@@ -23,7 +23,7 @@ pub struct EffectKeys {
     #[schemars(example = &"cancel.sql")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sql: Option<PathBuf>,
-    /// File with the statement that finds overdue orders, for the sweep, beside `sql`.
+    /// File with the statement that finds overdue orders, for the sweep; it goes with `sql`.
     #[schemars(example = &"cancel_overdue.sql")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overdue_sql: Option<PathBuf>,

@@ -5,7 +5,7 @@ pub mod found;
 mod life;
 mod releases;
 mod time;
-mod words;
+pub mod words;
 
 use clap::Args;
 
@@ -17,7 +17,6 @@ use super::description::ReleaseKeys;
 
 pub use releases::parse_release;
 pub use time::interval;
-pub use words::RESERVED;
 
 /// Whether columns, with their types, look as if rows had a deadline.
 pub fn has_deadlines(columns: &[(String, String)]) -> bool {
@@ -323,15 +322,4 @@ impl Proposer<'_> {
             }
         }
     }
-}
-
-/// `10,000`
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let from_the_end = |at: usize| digits.len() - at;
-    let each = digits.char_indices().map(|(at, digit)| {
-        let comma = at > 0 && from_the_end(at).is_multiple_of(3);
-        format!("{}{digit}", if comma { "," } else { "" })
-    });
-    each.collect()
 }

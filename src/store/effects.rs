@@ -167,42 +167,17 @@ impl Store {
             return Ok(statements);
         }
         let facts = self.table_facts(effect, &described.description).await?;
-        let statements = self.made(&described.description, &facts).await?;
-        let statements = Arc::new(statements.map_err(|mistake| unfit(effect, &mistake))?);
+        let statements = match Statements::of(&described.description, &facts) {
+            Ok(statements) => Arc::new(statements),
+            Err(mut mistake) => {
+                if mistake.key == "zone" {
+                    mistake.what += &self.both_readings(&described.description, &facts).await?;
+                }
+                return Err(unfit(effect, &mistake));
+            }
+        };
         *described.statements.lock() = Some(Arc::clone(&statements));
         Ok(statements)
-    }
-
-    /// The statements of a description, or its mistake, with both readings of a deadline without a time zone.
-    async fn made(
-        &self,
-        description: &Description,
-        facts: &Facts,
-    ) -> Result<Result<Statements, Mistake>, StoreError> {
-        let mut made = Statements::of(description, facts);
-        if let Err(mistake) = &mut made
-            && mistake.key == "zone"
-        {
-            mistake.what += &self.both_readings(description, facts).await?;
-        }
-        Ok(made)
-    }
-
-    /// Refuses a deadline without a time zone. Other mistakes, and tables that are not there yet, are for `overdue effect check`.
-    ///
-    /// # Errors
-    /// The zone is missing, or the catalog cannot be read.
-    pub(crate) async fn refuse_without_zone(&self, effect: &Effect) -> Result<(), StoreError> {
-        let Some(description) = effect.description() else { return Ok(()) };
-        let facts = match self.table_facts(effect, description).await {
-            Ok(facts) => facts,
-            Err(error) if error.is_misfit() || error.is_permission() => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        match self.made(description, &facts).await? {
-            Err(mistake) if mistake.key == "zone" => Err(unfit(effect, &mistake)),
-            _ => Ok(()),
-        }
     }
 
     /// The deadline of an open row as UTC and as this session read it.

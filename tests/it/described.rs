@@ -83,14 +83,16 @@ async fn what_an_effect_would_do_is_shown_row_by_row_and_in_sums() {
     assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 100);
 }
 
+/// A mistake in the tables or in the description, and the answer of the check.
+struct Wrong {
+    tables: &'static str,
+    description: &'static [(&'static str, &'static str)],
+    says: &'static str,
+    code: i32,
+}
+
 #[apply(world_test)]
 async fn what_is_wrong_is_found_with_what_to_write() {
-    struct Wrong {
-        tables: &'static str,
-        description: &'static [(&'static str, &'static str)],
-        says: &'static str,
-        code: i32,
-    }
     let wrong = [
         Wrong {
             tables: "ALTER TABLE purchase ADD lock_version int NOT NULL DEFAULT 0",

@@ -197,7 +197,7 @@ async fn a_time_of_creation_is_no_deadline() {
         let folder = format!("made{}", more.len());
         let run = world.overdue(&[&["init", &folder, "--table", "orders"], more].concat());
         assert_eq!(run.code, Some(2), "{run}");
-        let why = "by created_at every open row is overdue (8), the newest by 60m, so it says when a row was made: after which time is it overdue?";
+        let why = "created_at says when a row was made (by created_at 8 of 8 open rows are overdue, the newest by 60m): after which time is it overdue?";
         assert!(run.stdout.contains(why), "{run}");
         assert_eq!(asked(&run), ["--after 30m"]);
         let text = fs::read_to_string(world.dir.path().join(&folder).join("overdue.toml")).unwrap();

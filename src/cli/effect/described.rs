@@ -222,7 +222,7 @@ fn raised(description: &Description, facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// A deadline that is over in every open row is the time of creation, as a rule.
+/// A deadline that is over in every open row is most likely the time of creation.
 fn every_row_is_late(description: &Description, open: &OpenOrders) -> Option<String> {
     let is_column = !description.deadline.contains(['+', '(', ' ']);
     let is_late = open.orders > 0 && open.overdue == open.orders && is_column;

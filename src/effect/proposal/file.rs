@@ -25,28 +25,23 @@ impl Proposal {
     /// `[effects.NAME]` with its releases.
     pub fn description(&self) -> String {
         let Self { effect, table, notes, points, .. } = self;
-        let title = format!("Rows of {table} that are overdue. Every key: docs/effects.md");
-        let notes = notes.iter().map(|it| format!("note: {it}"));
-        let mut text: String =
-            [title].into_iter().chain(notes).map(|it| format!("# {}\n", one_line(it))).collect();
-        text += &format!("[effects.{}]\n", key(effect));
-        for Point { key: name, lines, asks } in points {
+        let title =
+            format!("# Rows of {} that are overdue. Every key: docs/effects.md", one_line(table));
+        let mut lines = vec![title];
+        lines.extend(notes.iter().map(|it| format!("# note: {}", one_line(it))));
+        lines.push(format!("[effects.{}]", key(effect)));
+        for Point { key: name, lines: of_point, asks } in points {
             let is_release = *name == "release";
-            if is_release {
-                text += "\n";
-            }
-            asks.iter().for_each(|it| text += &(remark(it) + "\n"));
-            if is_release {
-                text += &format!("[[effects.{}.release]]\n", key(effect));
-            }
-            for line in lines {
-                // A release without its amount is refused, so nothing runs before the team has chosen the sign.
-                let is_left_out = asks.iter().any(|it| it.is_needed)
-                    && (!is_release || line.starts_with("add = "));
-                text += &format!("{}{line}\n", if is_left_out { "# " } else { "" });
-            }
+            lines.extend(is_release.then(String::new));
+            lines.extend(asks.iter().map(remark));
+            lines.extend(is_release.then(|| format!("[[effects.{}.release]]", key(effect))));
+            // A release without its amount is refused, so nothing runs before the team has chosen the sign.
+            let is_needed = asks.iter().any(|it| it.is_needed);
+            let is_left_out = |it: &str| is_needed && (!is_release || it.starts_with("add = "));
+            let mark = |it: &String| if is_left_out(it) { format!("# {it}") } else { it.clone() };
+            lines.extend(of_point.iter().map(mark));
         }
-        text
+        lines.join("\n") + "\n"
     }
 
     /// A whole `topology.toml`; `name` is the prefix of every exchange and queue.
@@ -101,12 +96,14 @@ effect = {quoted}  # [effects.{key}] in overdue.toml
 }
 
 fn remark(ask: &Ask) -> String {
-    let (mark, choices) = if ask.is_needed {
-        ("needs an answer", format!("; {}", ask.options().join(", or ")))
-    } else {
-        ("guess", ask.choices.iter().skip(1).map(|it| format!("; or: {it}")).collect())
-    };
-    format!("# {mark}: {}{}", one_line(&ask.why), one_line(choices))
+    let why = one_line(&ask.why);
+    if ask.is_needed {
+        return format!("# needs an answer: {why}; {}", one_line(ask.options().join(", or ")));
+    }
+    let choices = [why]
+        .into_iter()
+        .chain(ask.choices.iter().skip(1).map(|it| format!("or: {}", one_line(it))));
+    format!("# guess: {}", choices.collect::<Vec<_>>().join("; "))
 }
 
 /// The keys of a release as lines of TOML.

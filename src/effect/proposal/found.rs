@@ -1,12 +1,17 @@
 //! A table as it was found: its columns, its neighbours, and some of its rows.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use super::words;
-use crate::text::sql::identifier;
+use crate::text::{
+    about, counted,
+    sql::{identifier, literal},
+};
 
 /// Most rows that are looked at.
-pub const MOST_ROWS: usize = 10_000;
+pub const MOST_ROWS: u16 = 10_000;
 /// Numbers of this size are milliseconds since 1970.
 pub(super) const MILLISECONDS: f64 = 1e11;
 /// A column with more values than this has no states.
@@ -115,17 +120,6 @@ pub struct Reading {
     pub in_zone: String,
 }
 
-/// The meaning of a column of times for the open rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Deadlines {
-    pub(super) open: usize,
-    pub(super) overdue: usize,
-    pub(super) never: usize,
-    /// How long ago the newest and the oldest was that has passed, in seconds.
-    pub(super) newest: f64,
-    pub(super) oldest: f64,
-}
-
 impl Found {
     /// The table that was asked for.
     pub fn table(&self) -> Option<&Table> {
@@ -166,12 +160,9 @@ impl Found {
 impl Table {
     /// Its name as `table` of a description has it.
     pub(super) fn key(&self) -> String {
-        let is_plain = |name: &&String| !name.contains(['.', '"']);
-        let part = |name: &String| {
-            Some(name).filter(is_plain).map_or_else(|| identifier(name), Clone::clone)
-        };
-        let schema = self.schema.as_ref().map_or_else(String::new, |it| part(it) + ".");
-        schema + &part(&self.name)
+        let sql = self.sql();
+        let has_dot = self.schema.iter().chain([&self.name]).any(|it| it.contains('.'));
+        if has_dot { sql } else { sql.replace('"', "") }
     }
 
     /// Its name in SQL.
@@ -216,6 +207,17 @@ impl Column {
         if self.is_flag() { format!("NOT {name}") } else { format!("{name} IS NULL") }
     }
 
+    /// The present as a value of it.
+    pub(super) fn now(&self, zone: Option<&str>) -> String {
+        let zone = zone.unwrap_or("UTC");
+        let has_no_zone = self.kind.starts_with("timestamp without");
+        if has_no_zone {
+            format!("now() AT TIME ZONE {}", literal(zone))
+        } else {
+            "now()".to_owned()
+        }
+    }
+
     /// That it has one of these values.
     pub(super) fn is_one_of(&self, values: &[&str]) -> String {
         let name = identifier(&self.name);
@@ -258,7 +260,7 @@ impl Column {
     /// A value as it is written in SQL.
     pub(super) fn literal(&self, value: &str) -> String {
         let is_bare = self.is_number() || self.is_flag();
-        if is_bare { value.to_owned() } else { crate::text::sql::literal(value) }
+        if is_bare { value.to_owned() } else { literal(value) }
     }
 
     /// The value of its default, if that is a literal.
@@ -321,26 +323,32 @@ impl Sample {
     }
 
     /// The value of each row as a number.
-    pub(super) fn numbers(&self, column: &str) -> impl Iterator<Item = Option<f64>> {
+    pub fn numbers(&self, column: &str) -> impl Iterator<Item = Option<f64>> {
         self.values(column).map(|it| it.and_then(|it| it.parse().ok()))
     }
 
-    /// The meaning of a column as the deadline of the rows for which `open` is true; `seconds` after it.
-    pub(super) fn deadlines(&self, column: &str, open: &[bool]) -> Deadlines {
-        let mut found =
-            Deadlines { open: 0, overdue: 0, never: 0, newest: f64::INFINITY, oldest: 0.0 };
-        for (time, _) in self.numbers(column).zip(open).filter(|(_, open)| **open) {
-            found.open += 1;
-            match time.map(|it| if it > MILLISECONDS { it / 1000.0 } else { it }) {
-                None => found.never += 1,
-                Some(time) if time <= self.now => {
-                    found.overdue += 1;
-                    found.newest = found.newest.min(self.now - time);
-                    found.oldest = found.oldest.max(self.now - time);
-                }
-                Some(_) => {}
-            }
+    /// The meaning of a column as the deadline of open rows; and whether each one was due a short time ago, as by a time of creation.
+    pub(super) fn meaning(&self, column: &str, open: &[bool]) -> (String, bool) {
+        let times = self.numbers(column).zip(open).filter(|(_, open)| **open);
+        let seconds = |it: f64| if it > MILLISECONDS { it / 1000.0 } else { it };
+        let times: Vec<Option<f64>> = times.map(|(time, _)| time.map(seconds)).collect();
+        let past = times.iter().flatten().map(|it| self.now - it).filter(|it| *it >= 0.0);
+        let (overdue, newest) =
+            past.fold((0, f64::INFINITY), |(n, least), it| (n + 1, least.min(it)));
+        let never = times.iter().filter(|it| it.is_none()).count();
+        let open = times.len();
+        let mut text =
+            format!("by {column} {overdue} of {} are overdue", counted(open, "open row"));
+        if open == 0 {
+            text = format!("no row is open, so {column} was compared with none");
         }
-        found
+        if overdue > 0 {
+            let newest = Duration::try_from_secs_f64(newest).unwrap_or(Duration::MAX);
+            text = format!("{text}, the newest by {}", about(newest));
+        }
+        if never > 0 {
+            text = format!("{text}, and {never} have none");
+        }
+        (text, open > 2 && overdue + never == open && newest < 900.0)
     }
 }

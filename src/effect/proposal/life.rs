@@ -4,7 +4,7 @@ use super::{
     Ask, Point, Proposer,
     file::inline,
     found::{Column, Sample},
-    grouped, words,
+    words,
 };
 use crate::{order::FinalState, text::sql::identifier};
 
@@ -117,7 +117,9 @@ impl Proposer<'_> {
         let mut closing: Vec<&Column> = named.unwrap_or_else(signed);
         closing.sort_by_key(|it| main.is_none_or(|main| main.name != it.name));
         let mut change = Change::default();
-        closing.iter().for_each(|it| self.close(it, &mut change));
+        for column in closing {
+            self.close(column, &mut change);
+        }
         if let Some(column) = ended.first() {
             self.end(column, &mut change);
         }
@@ -159,7 +161,7 @@ impl Proposer<'_> {
         let choices: Vec<String> = (0..longest).map(choice).collect();
         let open = choices.first().cloned().unwrap_or_else(|| "true".to_owned());
         let sample = &self.found.sample;
-        let rows = grouped(sample.rows.len());
+        let rows = sample.rows.len();
         let seen: Vec<String> = states.iter().map(|it| counts(it, sample)).collect();
         let why = match &seen[..] {
             [] if self.table.columns.iter().any(|it| self.is_end(it)) => {
@@ -236,7 +238,11 @@ impl Proposer<'_> {
     fn end(&self, column: &Column, change: &mut Change) {
         let name = &column.name;
         let ask = if column.has(words::ENDED_IN_TIME) {
-            let value = if column.is_flag() { "true".to_owned() } else { self.now(column) };
+            let value = if column.is_flag() {
+                "true".to_owned()
+            } else {
+                column.now(self.answers.zone.as_deref())
+            };
             let why = format!("{name} says that a row was not done in time");
             Ask::guess("set", why, vec![value])
         } else {
@@ -262,16 +268,6 @@ impl Proposer<'_> {
         Ask::question("delete", why, choices)
     }
 
-    /// The present, as a column has it.
-    fn now(&self, column: &Column) -> String {
-        if column.kind.starts_with("timestamp without") {
-            let zone = self.answers.zone.as_deref().unwrap_or("UTC");
-            format!("now() AT TIME ZONE {}", crate::text::sql::literal(zone))
-        } else {
-            "now()".to_owned()
-        }
-    }
-
     /// Columns that change with the state.
     fn add_changes(&self, is_open: &[bool], change: &mut Change) {
         let values = change.set.iter().chain(&self.answers.set).map(|(_, value)| value.as_str());
@@ -287,11 +283,11 @@ impl Proposer<'_> {
             let value = if is_set {
                 None
             } else if column.is(words::UPDATED) && column.is_time() {
-                Some(self.now(column))
+                Some(column.now(self.answers.zone.as_deref()))
             } else if column.is(words::VERSION) && column.is_number() {
                 Some(format!("{} + 1", identifier(name)))
             } else if words::is_time_of(name, &closed) && column.is_time() && is_empty() {
-                Some(self.now(column))
+                Some(column.now(self.answers.zone.as_deref()))
             } else if column.is_cause() && is_empty() {
                 let why = format!(
                     "{name} says why a row has ended, and an overdue row has no value yet; `--set {name}=` leaves it empty"
@@ -324,8 +320,7 @@ impl Proposer<'_> {
 /// `status is 'open' (8), 'paid' (2), 'expired' (0)`
 fn counts(column: &Column, sample: &Sample) -> String {
     let states = column.states(sample);
-    let each =
-        states.iter().map(|(it, rows)| format!("{} ({})", column.literal(it), grouped(*rows)));
+    let each = states.iter().map(|(it, rows)| format!("{} ({})", column.literal(it), rows));
     format!("{} is {}", column.name, each.collect::<Vec<_>>().join(", "))
 }
 

@@ -49,7 +49,7 @@ impl Proposer<'_> {
             releases.extend(is_new.then(|| point(&keys, Some(ask))));
         };
         for (link, child) in self.referring(self.table) {
-            let line = self.line(link, child);
+            let line = Path::line(link, child);
             let reserved: Vec<Path> = self
                 .referring(child)
                 .filter(|(_, it)| is_reserved(it) && it.id != self.table.id)
@@ -98,7 +98,7 @@ impl Proposer<'_> {
                 joined(link, &short, "row"),
                 column.is_one_of(&states)
             );
-            (!states.is_empty()).then(|| (table, condition))
+            (!states.is_empty()).then_some((table, condition))
         });
         let (table, condition) = on_its_way.into_iter().next()?;
         let why = format!("a payment in {} whose result is not known keeps a row open", table.name);
@@ -111,22 +111,6 @@ impl Proposer<'_> {
         let id = to.id;
         let links = self.found.links.iter().filter(move |it| it.to == id && it.from != id);
         links.filter_map(|it| Some((it, self.found.of(it.from)?)))
-    }
-
-    fn line<'a>(&self, link: &Link, child: &'a Table) -> Path<'a> {
-        let all_refer = child.columns.iter().all(|it| link.columns.contains(&it.name));
-        let is_mark = is_reserved(child) || (all_refer && words::has(&child.name, words::MARKS));
-        let belongs = [joined(link, "item", "row")].into_iter().chain(kept(child, "item"));
-        Path {
-            source: child,
-            alias: "item",
-            from: Some(format!("{} AS item", child.sql())),
-            conditions: belongs.collect(),
-            own: vec![joined(link, &identifier(&child.name), "row")],
-            between: None,
-            is_declared: link.is_declared,
-            change: if is_mark { Some(ended(child)) } else { freed(link, child) },
-        }
     }
 
     /// Counters of the tables that the source of a path refers to.
@@ -169,6 +153,23 @@ impl Proposer<'_> {
 const BY_NAME: &str = ", found by the names of columns, without a foreign key";
 
 impl<'a> Path<'a> {
+    /// The way to the lines of the row.
+    fn line(link: &Link, child: &'a Table) -> Self {
+        let all_refer = child.columns.iter().all(|it| link.columns.contains(&it.name));
+        let is_mark = is_reserved(child) || (all_refer && words::has(&child.name, words::MARKS));
+        let belongs = [joined(link, "item", "row")].into_iter().chain(kept(child, "item"));
+        Path {
+            source: child,
+            alias: "item",
+            from: Some(format!("{} AS item", child.sql())),
+            conditions: belongs.collect(),
+            own: vec![joined(link, &identifier(&child.name), "row")],
+            between: None,
+            is_declared: link.is_declared,
+            change: if is_mark { Some(ended(child)) } else { freed(link, child) },
+        }
+    }
+
     /// The way to rows that are reserved for a line.
     fn reserved(&self, link: &Link, child: &Table, source: &'a Table) -> Self {
         let on = [joined(link, "held", "item")].into_iter().chain(kept(source, "held"));
@@ -203,7 +204,7 @@ impl<'a> Path<'a> {
 /// The end of rows that belong to an ended row.
 fn ended(table: &Table) -> (String, &'static str) {
     let change = match deleted_at(table) {
-        Some(column) => format!("{} SET {} = now()", table.sql(), identifier(&column.name)),
+        Some(it) => format!("{} SET {} = {}", table.sql(), identifier(&it.name), it.now(None)),
         None => format!("DELETE {}", table.sql()),
     };
     (change, "say that the other row waits, and end with it")
@@ -315,51 +316,4 @@ fn name(sql: &str) -> String {
 fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let at = text.to_ascii_uppercase().find(&format!(" {word} "))?;
     Some((text[..at].trim(), text[at + word.len() + 2..].trim()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_are_read_from_one_line() {
-        let read = |text: &str| {
-            let keys = parse_release(text).unwrap();
-            toml::to_string(&keys).unwrap().replace('\n', "; ")
-        };
-        assert_eq!(
-            read(
-                "article.reserved -= line.pieces from purchase_line AS line WHERE line.no = row.no"
-            ),
-            "table = \"article\"; from = \"purchase_line AS line\"; where = \"line.no = row.no\"; ; [add]; reserved = \"-line.pieces\"; "
-        );
-        assert_eq!(
-            read("shop.\"Event\".\"Free\" += row.a + row.b WHERE \"Event\".id = row.event_id"),
-            "table = \"shop.Event\"; where = '\"Event\".id = row.event_id'; ; [add]; Free = \"row.a + row.b\"; "
-        );
-        assert_eq!(
-            read("t.n -= a.x + 1 FROM a WHERE a.y = row.y"),
-            "table = \"t\"; from = \"a\"; where = \"a.y = row.y\"; ; [add]; n = \"-(a.x + 1)\"; "
-        );
-        assert_eq!(
-            read("DELETE seat_hold WHERE seat_hold.no = row.no"),
-            "delete = \"seat_hold\"; where = \"seat_hold.no = row.no\"; "
-        );
-        assert_eq!(
-            read("asset.copy SET status = 7, at = now() WHERE copy.id = row.copy"),
-            "table = \"asset.copy\"; where = \"copy.id = row.copy\"; ; [set]; at = \"now()\"; status = \"7\"; "
-        );
-        for text in [
-            "",
-            "article",
-            "article.reserved -= 1",
-            "article -= 1 WHERE true",
-            "article.reserved = 1 WHERE true",
-        ] {
-            assert!(
-                parse_release(text).unwrap_err().contains("write article.reserved -= line.pieces"),
-                "{text}"
-            );
-        }
-    }
 }

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::{
     Ask, Point, Proposer, file,
-    found::{Column, Deadlines, MILLISECONDS},
-    grouped, words,
+    found::{Column, MILLISECONDS},
+    words,
 };
-use crate::text::{about, counted, sql::identifier};
+use crate::text::{counted, sql::identifier};
 
+/// Units of a time, with their milliseconds.
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 /// The time that rows have where nothing says it.
 const HALF_HOUR: u64 = 1_800_000;
 /// The part of the distances between creation and deadline that have to be alike.
@@ -83,7 +86,7 @@ impl Proposer<'_> {
         // A column that each row has.
         created.sort_by_key(|it| !sample.rows.is_empty() && !is_filled(it));
         let json = columns().find(|it| it.is_json());
-        let meaning = |it: &&Column| meaning(&it.name, sample.deadlines(&it.name, open));
+        let meaning = |it: &&Column| sample.meaning(&it.name, open).0;
         match (&named[..], created.first()) {
             ([column], _) => {
                 let choices = vec![self.expression(column)];
@@ -120,25 +123,15 @@ impl Proposer<'_> {
         self.found.sample.numbers(&column.name).flatten().all(|it| it > DURATION)
     }
 
-    /// Whether it says when a row was made: by its name, or because each open row is overdue by it.
+    /// Whether it says when a row was made: by its name, or by its values.
     fn is_creation(&self, column: &Column, open: &[bool]) -> bool {
-        let Deadlines { open, overdue, never, newest, .. } =
-            self.found.sample.deadlines(&column.name, open);
-        let is_past = open > 2 && overdue + never == open && newest < 900.0;
+        let (_, is_past) = self.found.sample.meaning(&column.name, open);
         words::is_created(&column.name) || (is_past && !words::is_deadline(&column.name))
     }
 
     fn creation(&self, column: &Column, open: &[bool]) -> String {
-        let Deadlines { open, overdue, newest, .. } =
-            self.found.sample.deadlines(&column.name, open);
         let name = &column.name;
-        if open > 0 && overdue == open {
-            let (open, newest) = (grouped(open), about(seconds(newest)));
-            return format!(
-                "by {name} every open row is overdue ({open}), the newest by {newest}, so it says when a row was made"
-            );
-        }
-        format!("{name} says when a row was made")
+        format!("{name} says when a row was made ({})", self.found.sample.meaning(name, open).0)
     }
 
     /// A time after the creation.
@@ -217,28 +210,6 @@ fn later(column: &Column, after: u64) -> String {
     format!("{} + interval '{}'", identifier(&column.name), in_words(after))
 }
 
-/// Seconds as a duration; the longest one where they are more.
-fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
-
-/// The meaning of a column for the open rows.
-fn meaning(name: &str, deadlines: Deadlines) -> String {
-    let Deadlines { open, overdue, never, oldest, .. } = deadlines;
-    if open == 0 {
-        return format!("{name} has the name of a deadline");
-    }
-    let mut text =
-        format!("by {name} {} of {} are overdue", grouped(overdue), counted(open, "open row"));
-    if overdue > 0 {
-        text = format!("{text}, the oldest by {}", about(seconds(oldest)));
-    }
-    if never > 0 {
-        text = format!("{text}, and {} have none", grouped(never));
-    }
-    text
-}
-
 /// The distance that most have, in milliseconds.
 fn common(mut distances: Vec<f64>) -> Option<u64> {
     distances.retain(|it| *it >= 1.0);
@@ -247,7 +218,7 @@ fn common(mut distances: Vec<f64>) -> Option<u64> {
     let alike = distances.iter().filter(|it| (**it - median).abs() <= 1.0 + median / 100.0).count();
     #[expect(clippy::cast_precision_loss, reason = "at most 10,000")]
     let is_common = alike as f64 >= ALIKE * distances.len() as f64;
-    let after = seconds(median.round());
+    let after = Duration::try_from_secs_f64(median.round()).unwrap_or(Duration::MAX);
     is_common.then(|| crate::text::millis(after))
 }
 
@@ -256,57 +227,20 @@ fn common(mut distances: Vec<f64>) -> Option<u64> {
 /// # Errors
 /// It is no time; what to write.
 pub fn interval(text: &str) -> Result<u64, String> {
-    let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
     let number = |(unit, factor): &(&str, u64)| {
         let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
         number.checked_mul(*factor)
     };
-    let found = units.iter().find_map(number).filter(|it| *it > 0);
+    let found = UNITS.iter().find_map(number).filter(|it| *it > 0);
     found.ok_or_else(|| format!("`{text}` is no time: write 30m, 2h or 5d"))
 }
 
 /// `30 minutes`, as PostgreSQL writes an interval.
 fn in_words(ms: u64) -> String {
-    let units = [
-        (86_400_000, "day"),
-        (3_600_000, "hour"),
-        (60_000, "minute"),
-        (1_000, "second"),
-        (1, "millisecond"),
-    ];
-    let (factor, unit) = units
-        .into_iter()
-        .find(|(factor, _)| ms.is_multiple_of(*factor))
-        .unwrap_or((1, "millisecond"));
-    counted(ms / factor, unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_written_as_intervals() {
-        for (text, words) in [
-            ("30m", "30 minutes"),
-            ("1m", "1 minute"),
-            ("90s", "90 seconds"),
-            ("5d", "5 days"),
-            ("120m", "2 hours"),
-            ("250ms", "250 milliseconds"),
-        ] {
-            assert_eq!(in_words(interval(text).unwrap()), words);
-        }
-        for text in ["", "30", "m", "0m", "-1m", "1y", "99999999999999999999d"] {
-            assert!(interval(text).unwrap_err().contains("write 30m"), "{text}");
-        }
-    }
-
-    #[test]
-    fn most_distances_have_to_be_alike() {
-        assert_eq!(common(vec![1800.0, 1800.2, 1799.9, 1800.0, 60.0]), Some(1_800_000));
-        assert_eq!(common(vec![60.0, 1800.0, 90.0]), None);
-        assert_eq!(common(vec![-600.0]), None);
-        assert_eq!(common(Vec::new()), None);
-    }
+    let names = ["millisecond", "second", "minute", "hour", "day"];
+    let units = UNITS.iter().zip(names).rev();
+    let whole =
+        units.map(|((_, factor), name)| (*factor, name)).find(|(it, _)| ms.is_multiple_of(*it));
+    let (factor, name) = whole.unwrap_or((1, "millisecond"));
+    counted(ms / factor, name)
 }

@@ -6,14 +6,14 @@ const WAITING: &str = "pending open new active reserved awaiting waiting unpaid 
 /// States that wait for something else than a step of the customer.
 const WAITING_FOR_OTHERS: &str = "offline shipment shipping delivery pickup refund return fulfillment fulfilment review approval validation";
 /// States of a payment whose result is not known yet.
-pub(super) const ON_ITS_WAY: &str = "pending processing authorized authorised";
+pub const ON_ITS_WAY: &str = "pending processing authorized authorised";
 /// States of a row that was not done in time, the most exact word first.
 const CLOSED: &str =
     "expired lapsed timedout abandoned cancelled canceled cancel closed voided void";
 /// Words among them that a row does not get because a person cancelled.
 const TIMED_OUT: &str = "expired lapsed timedout abandoned";
 /// Columns with a state.
-pub(super) const STATE: &str = "status state stage";
+pub const STATE: &str = "status state stage";
 /// Columns with a deadline.
 const DEADLINE: &str =
     "expires expire expiry expiration expired expireat expiresat due until deadline validity";
@@ -25,39 +25,38 @@ const DATE: &str = "date datetime time timestamp";
 const ENDED: &str = "cancel cancelled canceled expired closed abandoned fulfillment fulfilment fulfilled completed completion paid \
     confirmed finished terminated delivered refunded returned rejected accepted redeemed used revoked released ended resolved";
 /// Words among them for rows on which nothing was done in time.
-pub(super) const ENDED_IN_TIME: &str =
-    "cancel cancelled canceled expired closed abandoned terminated";
+pub const ENDED_IN_TIME: &str = "cancel cancelled canceled expired closed abandoned terminated";
 /// Columns with the reason of an end.
-pub(super) const CAUSE: &str = "cause reason";
+pub const CAUSE: &str = "cause reason";
 /// Columns that say when a row was changed.
-pub(super) const UPDATED: &str =
+pub const UPDATED: &str =
     "updated_at modified_at last_modified updated_on modified_on last_updated date_updated";
 /// Columns that optimistic locks compare.
-pub(super) const VERSION: &str = "lock_version version row_version optlock";
+pub const VERSION: &str = "lock_version version row_version optlock";
 /// Columns that say that a row was deleted, while it stays in its table.
-pub(super) const DELETED: &str = "deleted_at deleted_on deleted";
+pub const DELETED: &str = "deleted_at deleted_on deleted";
 /// Tables whose rows hold something for a while, and are deleted then.
-pub(super) const HOLDS: &str = "hold holds reservation reservations lock locks token tokens session sessions key keys cart carts lease \
+pub const HOLDS: &str = "hold holds reservation reservations lock locks token tokens session sessions key keys cart carts lease \
     leases claim claims cache slot slots";
 /// Tables whose rows only mark that another row waits.
-pub(super) const MARKS: &str = "pending hold holds held waiting open active reserved";
+pub const MARKS: &str = "pending hold holds held waiting open active reserved";
 /// Tables whose rows say that something is reserved for a row.
 pub const RESERVED: &str =
     "hold holds held reservation reservations reserved allocation allocations";
 /// States of rows that belong to no other row.
-pub(super) const FREE: &str = "free available vacant";
+pub const FREE: &str = "free available vacant";
 /// Tables of payments.
-pub(super) const PAYMENTS: &str =
+pub const PAYMENTS: &str =
     "payment payments orderpayment orderpayments transaction transactions charge charges";
 /// Columns that say of how many a row is, the best word first.
 const AMOUNT: &str = "quantity qty pieces count seats units tickets number allocated";
 /// Flags of a row whose counter is kept.
-pub(super) const COUNTED: &str = "manage_stock manages_stock stock_managed track_stock tracks_stock track_inventory is_tracked tracked";
+pub const COUNTED: &str = "manage_stock manages_stock stock_managed track_stock tracks_stock track_inventory is_tracked tracked";
 /// Numbers that closing changes nothing of.
 const NO_COUNTER: &str =
     "initial total max min maximum minimum threshold capacity id price limit version";
 /// Names of counters, their meaning, and the signs of the amount that a closed row adds: two where only the team can say.
-pub(super) const COUNTERS: [(&str, &str, &[&str]); 3] = [
+pub const COUNTERS: [(&str, &str, &[&str]); 3] = [
     (
         "reserved allocated held hold holds sold booked taken committed",
         "counts what is taken, so it goes down",
@@ -72,7 +71,7 @@ pub(super) const COUNTERS: [(&str, &str, &[&str]); 3] = [
 ];
 
 /// The parts of a name in small letters: `OrderDate` has `order` and `date`.
-pub(super) fn parts(name: &str) -> Vec<String> {
+pub fn parts(name: &str) -> Vec<String> {
     let (mut spaced, mut was_small) = (String::new(), false);
     for character in name.chars() {
         if character.is_uppercase() && was_small || !character.is_alphanumeric() {
@@ -87,18 +86,18 @@ pub(super) fn parts(name: &str) -> Vec<String> {
 }
 
 /// Whether a part of the name is one of the words.
-pub(super) fn has(name: &str, words: &str) -> bool {
+pub fn has(name: &str, words: &str) -> bool {
     parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
 }
 
 /// Whether the whole name is one of the words.
-pub(super) fn is(name: &str, words: &str) -> bool {
+pub fn is(name: &str, words: &str) -> bool {
     let name = parts(name).join("_");
     words.split(' ').any(|word| word == name)
 }
 
 /// The word that makes a state one that waits; states with the same word belong together.
-pub(super) fn waiting(state: &str) -> Option<&'static str> {
+pub fn waiting(state: &str) -> Option<&'static str> {
     let parts = parts(state);
     if has(state, WAITING_FOR_OTHERS) {
         return None;
@@ -110,10 +109,10 @@ pub(super) fn waiting(state: &str) -> Option<&'static str> {
 }
 
 /// The family of states that wait for a payment: among several it is the one that has a deadline.
-pub(super) const FOR_PAYMENT: &str = "payment";
+pub const FOR_PAYMENT: &str = "payment";
 
 /// The state that says most exactly that something was not done in time.
-pub(super) fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
+pub fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
     let words = || CLOSED.split(' ');
     let whole = words().find_map(|word| states.iter().find(|it| parts(it).concat() == word));
     let part = || words().find_map(|word| states.iter().find(|it| has(it, word)));
@@ -121,13 +120,13 @@ pub(super) fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
 }
 
 /// Whether a state is for rows that were not done in time, and for no others.
-pub(super) fn is_timed_out(state: &str) -> bool {
+pub fn is_timed_out(state: &str) -> bool {
     let state = parts(state).concat();
     TIMED_OUT.split(' ').any(|word| state.contains(word))
 }
 
 /// A word for a row that was not done in time, written as other states are.
-pub(super) fn expired(states: &[&str]) -> String {
+pub fn expired(states: &[&str]) -> String {
     let all = |test: fn(char) -> bool| states.iter().all(|it| it.starts_with(test));
     let word = if states.iter().all(|it| it.chars().count() == 1) { "e" } else { "expired" };
     if states.iter().all(|it| *it == it.to_uppercase()) {
@@ -139,22 +138,25 @@ pub(super) fn expired(states: &[&str]) -> String {
     }
 }
 
-pub(super) fn is_deadline(column: &str) -> bool {
+/// Whether a column has the name of a deadline.
+pub fn is_deadline(column: &str) -> bool {
     has(column, DEADLINE) || is(column, "release_at")
 }
 
-pub(super) fn is_created(column: &str) -> bool {
+/// Whether a column has the name of the time at which a row was made.
+pub fn is_created(column: &str) -> bool {
     let is_date =
         has(column, DATE) && (parts(column).len() == 1 || has(column, "order purchase booking"));
     !is_deadline(column) && (has(column, CREATED) || is_date)
 }
 
-pub(super) fn is_ended(column: &str) -> bool {
+/// Whether a column is set when a row has ended, by its name.
+pub fn is_ended(column: &str) -> bool {
     has(column, ENDED) && !is_created(column)
 }
 
 /// Whether a column says when rows came into this state: `cancelled_at` and `canceled`.
-pub(super) fn is_time_of(column: &str, state: &str) -> bool {
+pub fn is_time_of(column: &str, state: &str) -> bool {
     let root = |part: &String| part.get(..5).map(str::to_owned);
     let of_state: Vec<_> = parts(state).iter().filter_map(root).collect();
     // A number is any state.
@@ -165,123 +167,23 @@ pub(super) fn is_time_of(column: &str, state: &str) -> bool {
 }
 
 /// The kind of a counter, as an index of [`COUNTERS`].
-pub(super) fn counter(column: &str) -> Option<usize> {
+pub fn counter(column: &str) -> Option<usize> {
     let kind = COUNTERS.iter().position(|(words, ..)| has(column, words))?;
     (!has(column, NO_COUNTER)).then_some(kind)
 }
 
 /// How good a name is for the column that says of how many a row is; the least is the best.
-pub(super) fn amount(column: &str) -> Option<usize> {
+pub fn amount(column: &str) -> Option<usize> {
     let parts = parts(column);
     let word = AMOUNT.split(' ').position(|it| parts.last().is_some_and(|last| last == it))?;
     Some(word + AMOUNT.len() * (parts.len() - 1))
 }
 
 /// The singular of a table's name: `order` of `orders`, in small letters.
-pub(super) fn one_of(table: &str) -> String {
+pub fn one_of(table: &str) -> String {
     let name = parts(table).join("_");
     match name.strip_suffix('s') {
         Some(one) if one.len() > 2 && !one.ends_with(['s', 'u']) => one.to_owned(),
         _ => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_parts() {
-        for (name, expected) in [
-            ("OrderDate", "order date"),
-            ("order_date", "order date"),
-            ("orderDate", "order date"),
-            ("AWAITING_PAYMENT", "awaiting payment"),
-            ("awaiting payment", "awaiting payment"),
-            ("_qty2", "qty2"),
-        ] {
-            assert_eq!(parts(name).join(" "), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn states_wait_for_one_thing() {
-        for (state, family) in [
-            ("pending", Some("pending")),
-            ("Submitted", Some("submitted")),
-            ("awaiting payment", Some(FOR_PAYMENT)),
-            ("pending_payment", Some(FOR_PAYMENT)),
-            ("UNPAID", Some(FOR_PAYMENT)),
-            ("requires_payment_method", Some("requires")),
-            ("requires_confirmation", Some("requires")),
-            ("AWAITING_OFFLINE_PAYMENT", None),
-            ("awaiting_shipment", None),
-            ("processing", None),
-            ("draft", None),
-            ("n", None),
-            ("renewed", None),
-        ] {
-            assert_eq!(waiting(state), family, "{state}");
-        }
-    }
-
-    #[test]
-    fn the_most_exact_word_is_the_closed_state() {
-        for (states, expected) in [
-            (&["CANCELLED", "EXPIRED"][..], Some("EXPIRED")),
-            (&["canceled", "closed"], Some("canceled")),
-            (&["auto_cancelled", "paid"], Some("auto_cancelled")),
-            (&["timed_out"], Some("timed_out")),
-            (&["failed", "paid"], None),
-        ] {
-            assert_eq!(closed(states), expected);
-        }
-    }
-
-    #[test]
-    fn names_of_counters_say_which_way_they_go() {
-        for (column, expected) in [
-            ("reserved", Some(0)),
-            ("num_allocated", Some(0)),
-            ("qty_on_hold", Some(0)),
-            ("quantity_sold", Some(0)),
-            ("remaining_quantity", Some(1)),
-            ("on_hand", Some(1)),
-            ("num_in_stock", Some(1)),
-            ("qty", Some(1)),
-            ("quantity", Some(2)),
-            ("initial_quantity_available", None),
-            ("total_count", None),
-            ("price", None),
-        ] {
-            assert_eq!(counter(column), expected, "{column}");
-        }
-    }
-
-    #[test]
-    fn times_of_creation_are_no_deadlines() {
-        for (column, created, deadline) in [
-            ("created_at", true, false),
-            ("date_placed", true, false),
-            ("OrderDate", true, false),
-            ("inserted_at", true, false),
-            ("expires_at", false, true),
-            ("pay_until", false, true),
-            ("session_expiry", false, true),
-            ("due_date", false, true),
-            ("birth_date", false, false),
-            ("cancel_time", false, false),
-        ] {
-            assert_eq!((is_created(column), is_deadline(column)), (created, deadline), "{column}");
-        }
-    }
-
-    #[test]
-    fn one_of_many() {
-        for (table, one) in
-            [("orders", "order"), ("Invoices", "invoice"), ("purchase", "purchase"), ("bus", "bus")]
-        {
-            assert_eq!(one_of(table), one);
-        }
     }
 }
