@@ -1,32 +1,61 @@
 -- init_tables: a table and its neighbours, for the description that `overdue init` proposes.
--- $1 text the name of the table, as it is written in SQL, $2 text the schema of our own tables
--- -> found json, as `effect::proposal::Found`: the table, those that refer to it, and those that it and they refer to, by foreign keys
---    or by a column that is called as the primary key of a table of the same schema; NULL where there is no such table
+-- $1 text the name of the table, as it is written in SQL, $2 text the schema of our own tables, $3 text[] words in the names of tables
+--    whose rows are reserved for another row
+-- -> found json, as `effect::proposal::Found`: the table, the tables that refer to it, the tables with reserved rows that refer to these,
+--    and the tables that all of these refer to. A reference is a foreign key, or a column of the same schema and type that is called as
+--    the other one: `order_id` for the key of `orders`, the columns of a unique index, `line_item_id` for `item_id`. NULL where there is
+--    no such table
 WITH own AS (
     SELECT c.oid AS id, c.relnamespace AS schema FROM pg_class c WHERE c.oid = to_regclass($1)::oid
-), children AS (
-    SELECT DISTINCT k.conrelid AS id
-    FROM pg_constraint k JOIN own ON k.confrelid = own.id
-    WHERE k.contype = 'f' AND k.conparentid = 0::oid AND k.conrelid <> own.id
-), sources AS (
-    SELECT id FROM own UNION SELECT id FROM children
-), declared AS (
+), declared AS MATERIALIZED (
     SELECT k.conrelid AS source, k.confrelid AS target, k.conkey AS columns, k.confkey AS referred, true AS is_declared
     FROM pg_constraint k
-    WHERE k.contype = 'f' AND k.conparentid = 0::oid AND k.conrelid IN (SELECT id FROM sources)
-), named AS (
-    SELECT a.attrelid AS source, t.oid AS target, ARRAY[a.attnum] AS columns, ARRAY[p.attnum] AS referred, false AS is_declared
-    FROM pg_attribute a
-    JOIN pg_class t ON t.relnamespace = (SELECT schema FROM own) AND t.relkind IN ('r', 'p') AND NOT t.relispartition
-    JOIN pg_index i ON i.indrelid = t.oid AND i.indisprimary AND i.indnkeyatts = 1::int2
-    JOIN pg_attribute p ON p.attrelid = t.oid AND p.attnum = i.indkey[0] AND p.atttypid = a.atttypid
-    WHERE a.attrelid IN (SELECT id FROM sources) AND t.oid NOT IN (SELECT id FROM sources)
-      AND a.attnum > 0::int2 AND NOT a.attisdropped AND a.attname <> 'id'::name
-      AND (a.attname = p.attname
-           OR a.attname::text IN (concat(t.relname, '_id'), concat(rtrim(t.relname::text, 's'::text), '_id')))
-      AND NOT EXISTS (SELECT FROM declared d WHERE d.source = a.attrelid AND a.attnum = ANY (d.columns))
+    WHERE k.contype = 'f' AND k.conparentid = 0::oid AND k.conrelid <> k.confrelid
+), columns AS MATERIALIZED (
+    SELECT a.attrelid AS id, a.attnum AS number, a.attname::text AS name, a.atttypid AS kind, c.relname::text AS table_name,
+           (a.attrelid, a.attnum) IN (SELECT d.source, d.columns[1] FROM declared d WHERE pg_catalog.cardinality(d.columns) = 1) AS refers,
+           string_to_array(pg_catalog.lower(pg_catalog.regexp_replace(c.relname::text, '([a-z])([A-Z])'::text, '\1_\2'::text, 'g'::text)), '_'::text)
+               && $3::text[] AS is_reserved
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = (SELECT schema FROM own) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND a.attnum > 0::int2 AND NOT a.attisdropped
+), keys AS MATERIALIZED (
+    SELECT DISTINCT k.id, k.number, k.kind, called.name
+    FROM pg_index i JOIN columns k ON k.id = i.indrelid AND k.number = i.indkey[0]
+    CROSS JOIN LATERAL pg_catalog.unnest(ARRAY[k.name, concat(k.table_name, '_id'), concat(rtrim(k.table_name, 's'::text), '_id')]) AS called (name)
+    WHERE i.indisprimary AND i.indnkeyatts = 1::int2 AND called.name <> 'id'::text
+), known AS MATERIALIZED (
+    SELECT * FROM declared UNION ALL
+    SELECT a.id, k.id, ARRAY[a.number], ARRAY[k.number], false
+    FROM columns a JOIN keys k ON k.kind = a.kind AND k.name = a.name AND k.id <> a.id
+    WHERE NOT a.refers
+), children AS MATERIALIZED (
+    SELECT l.* FROM known l JOIN own ON l.target = own.id
+), reserved AS MATERIALIZED (
+    SELECT l.* FROM (
+        SELECT * FROM known UNION ALL
+        SELECT h.id, a.id, ARRAY[h.number], ARRAY[a.number], false
+        FROM children JOIN columns a ON a.id = children.source AND NOT a.refers AND a.name LIKE '%\_id'::text
+        JOIN columns h ON h.is_reserved AND h.kind = a.kind AND NOT h.refers AND (h.name = a.name OR h.name LIKE concat('%\_', a.name))
+    ) AS l
+    WHERE l.target IN (SELECT source FROM children) AND l.source NOT IN (SELECT source FROM children UNION ALL SELECT id FROM own)
+      AND l.source IN (SELECT id FROM columns WHERE is_reserved)
+), sources AS MATERIALIZED (
+    SELECT id FROM own UNION SELECT source FROM children UNION SELECT source FROM reserved
+), to_unique AS (
+    SELECT a.id, p.id, pg_catalog.array_agg(a.number ORDER BY k.n), pg_catalog.array_agg(p.number ORDER BY k.n), false
+    FROM pg_index i CROSS JOIN LATERAL pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, n)
+    JOIN columns p ON p.id = i.indrelid AND p.number = k.number
+    JOIN columns a ON a.name = p.name AND a.kind = p.kind AND a.name <> 'id'::text
+    WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts > 1::int2 AND k.n <= i.indnkeyatts::bigint
+      AND p.id NOT IN (SELECT id FROM sources) AND a.id IN (SELECT id FROM sources)
+    GROUP BY a.id, p.id, i.indexrelid, i.indnkeyatts
+    HAVING count(*) = i.indnkeyatts::bigint
 ), links AS (
-    SELECT * FROM declared UNION ALL SELECT * FROM named
+    SELECT * FROM children UNION SELECT * FROM reserved
+    UNION SELECT * FROM known
+    WHERE source IN (SELECT id FROM sources) AND (is_declared OR target NOT IN (SELECT id FROM sources))
+    UNION SELECT * FROM to_unique
 ), tables AS (
     SELECT id FROM sources UNION SELECT target FROM links
 )

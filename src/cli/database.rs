@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     config::Settings,
+    effect::Statements,
     store::{
         Store,
         own_tables::{ScheduledState, created},
@@ -50,6 +51,9 @@ impl Database {
         // Without a topology file workers bring their timeouts.
         let topology = (trigger || settings.topology.is_file()).then(|| setup::topology(settings));
         let topology = topology.transpose()?;
+        if let Some(topology) = &topology {
+            refuse_without_zone(&store, settings, topology).await?;
+        }
         let removed = match &topology {
             Some(topology) => store.timeouts_to_remove(&topology.name, &names(topology)).await?,
             None => Vec::new(),
@@ -61,7 +65,7 @@ impl Database {
         };
         let (mut dropped, others): (Vec<_>, Vec<_>) =
             callers.into_iter().partition(|caller| caller.is_ours);
-        // One that fails already stops nothing more.
+        // A trigger that fails already stops no further statement.
         let (refused, failing): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|caller| removed.contains(&caller.timeout));
         refuse(&refused, &settings.topology)?;
@@ -119,7 +123,25 @@ fn names(topology: &Topology) -> Vec<&str> {
     topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect()
 }
 
-/// A trigger of somebody else would fail, and with it each statement that fires it.
+/// A deadline without a time zone is refused here, too. Other mistakes, and tables that are not there yet, are for `overdue effect check`.
+async fn refuse_without_zone(
+    store: &Store,
+    settings: &Settings,
+    topology: &Topology,
+) -> Result<(), Failure> {
+    let Ok(effects) = setup::effects(settings, topology) else { return Ok(()) };
+    for effect in effects.values() {
+        if let Some(description) = effect.description()
+            && let Ok(facts) = store.table_facts(effect, description).await
+            && Statements::of(description, &facts).is_err_and(|it| it.key == "zone")
+        {
+            store.statements(effect).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A trigger of another team would fail, and with it each statement that fires it.
 fn refuse(others: &[ScheduleTrigger], file: &Path) -> Result<(), Failure> {
     if others.is_empty() {
         return Ok(());

@@ -35,7 +35,7 @@ pub(super) enum EffectCommand {
     Check(Check),
     /// Print the statements of an effect, its index, and the rights of the worker's role
     Show(Named),
-    /// Watch what closes rows today, beside it: closes nothing, and reports when each row was closed and when the effect would have done it
+    /// Watch the program that closes rows today: closes nothing, and reports when each row was closed and when the effect would have done it
     Watch(Watch),
     /// Let an effect close rows that were overdue before it ran with this description
     Accept(Accept),
@@ -140,7 +140,7 @@ async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Che
     let trial = Trial::of(store, effect, orders).await?;
     let would_do = match WouldDo::of(store, effect, &trial.open, open.as_ref()).await {
         // The trial names a row that cannot be closed, whatever SQLSTATE its trigger raises, and says what becomes of the others.
-        Err(error) if error.is_answer() => None,
+        Err(error) if error.is_answer() => Some(WouldDo::unknown(&error)),
         would_do => would_do?,
     };
     Ok(Checked::new(effect, &plan, trial, open, would_do))
@@ -155,7 +155,7 @@ struct Report {
     effects: Vec<Checked>,
 }
 
-/// What was found out about an effect.
+/// The result of a look at an effect.
 #[derive(Debug, Serialize)]
 struct Checked {
     effect: String,
@@ -165,12 +165,12 @@ struct Checked {
     /// Orders that are open, overdue or not, and the last deadline: what `overdue rebuild` publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Open>,
-    /// What would have become of them: the word, and how many.
+    /// Their outcomes: the word, and the number of orders.
     outcomes: BTreeMap<String, usize>,
     /// Why the first that fails does.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
-    /// What could not be tried.
+    /// A part that could not be tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     untried: Option<String>,
     /// `table by index`.
@@ -268,7 +268,7 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
     let mut warnings: Vec<String> =
         plan.scans.iter().filter(|it| it.is_large()).map(scan).collect();
     let unordered = plan.locks.iter().filter(|it| it.order.is_none()).map(|it| &it.table);
-    // What is built in orders its rows by joins that no plan shows; benchmarks and tests look at its locks.
+    // A described effect orders its rows by joins that no plan shows; benchmarks and tests look at its locks.
     let changed = plan.unordered.iter().filter(|_| effect.description().is_none());
     let unordered: BTreeSet<&String> = unordered.chain(changed).collect();
     warnings.extend(unordered.into_iter().map(|table| {

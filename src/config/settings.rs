@@ -35,7 +35,7 @@ pub struct Settings {
     pub worker: WorkerSettings,
     /// What is published of closed orders.
     pub events: EventsSettings,
-    /// What becomes of notices that were written with `schedule()`.
+    /// Notices that were written with `schedule()`.
     pub schedule: ScheduleSettings,
     /// Where spans of closed orders go.
     pub traces: TracesSettings,
@@ -200,7 +200,7 @@ impl Default for EventsSettings {
     }
 }
 
-/// What becomes of notices that were written with `schedule()`.
+/// Notices that were written with `schedule()`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleSettings {

@@ -23,7 +23,7 @@ pub struct EffectKeys {
     #[schemars(example = &"cancel.sql")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sql: Option<PathBuf>,
-    /// File with the statement that finds overdue orders, for the sweep, beside `sql`.
+    /// File with the statement that finds overdue orders, for the sweep; it goes with `sql`.
     #[schemars(example = &"cancel_overdue.sql")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overdue_sql: Option<PathBuf>,
@@ -70,12 +70,12 @@ pub struct EffectKeys {
     #[schemars(example = &"purchase.expired")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// What closed rows give back to rows of other tables.
+    /// Changes of other tables, by which closed rows give back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub release: Vec<ReleaseKeys>,
 }
 
-/// What closed rows give back to the rows of another table.
+/// A change of the rows of another table, by which closed rows give back.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReleaseKeys {
@@ -164,7 +164,7 @@ pub enum Change {
     Delete,
 }
 
-/// What closed rows give back to the rows of another table.
+/// A change of the rows of another table, by which closed rows give back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The table that is changed.

@@ -83,9 +83,15 @@ ORDER BY {deadline}, {key} LIMIT $1
         let Description { name, open, key, not_before, table, .. } = self.description;
         let first = not_before.as_deref().unwrap_or(&self.deadline);
         // An index has no name for the row.
-        let first = &first.replace("row.", "");
-        let is_wrapped = not_before.is_none() || is_name(first);
-        let first = if is_wrapped { first.to_owned() } else { format!("({first})") };
+        let first = first.replace("row.", "");
+        let bare =
+            not_before.is_none().then(|| first.strip_prefix('(')?.strip_suffix(')')).flatten();
+        let first = match bare {
+            // Every other expression needs its parentheses in an index.
+            Some(call) if is_call(call) => call.to_owned(),
+            None if !is_name(&first) && !is_call(&first) => format!("({first})"),
+            _ => first,
+        };
         let columns = key.iter().map(|column| identifier(column));
         let columns: Vec<String> = [first].into_iter().chain(columns).collect();
         let on = format!("({}) WHERE {open}", columns.join(", "));
@@ -116,6 +122,21 @@ ORDER BY {deadline}, {key} LIMIT $1
         }
         lines
     }
+}
+
+/// Whether an expression is the call of a function, whose arguments end where it ends.
+fn is_call(text: &str) -> bool {
+    let Some((name, arguments)) = text.split_once('(') else { return false };
+    let mut depth = 1_i32;
+    let ends = arguments.char_indices().find(|(_, it)| {
+        depth += match it {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    is_name(name) && ends.is_some_and(|(at, _)| at + 1 == arguments.len())
 }
 
 /// The least value of a type; `''` of text.

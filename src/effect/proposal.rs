@@ -1,18 +1,19 @@
-//! The proposal of `overdue init` for a table: a description, with a mark on each guess, and the questions that only the team can answer.
+//! The proposal of `overdue init` for a table: a description, each key of which is sure, a guess with choices, or a question.
 
 pub mod file;
 pub mod found;
 mod life;
 mod releases;
 mod time;
-mod words;
+pub mod words;
+
+use clap::Args;
 
 use self::{
+    file::quoted,
     found::{Found, Table},
-    time::When,
 };
 use super::description::ReleaseKeys;
-use crate::order::FinalState;
 
 pub use releases::parse_release;
 pub use time::interval;
@@ -20,7 +21,7 @@ pub use time::interval;
 /// Whether columns, with their types, look as if rows had a deadline.
 pub fn has_deadlines(columns: &[(String, String)]) -> bool {
     let is_time = |kind: &str| kind.starts_with("timestamp") || kind == "date";
-    let has_state = columns.iter().any(|(name, _)| words::is_state(name));
+    let has_state = columns.iter().any(|(name, _)| words::has(name, words::STATE));
     let has = |is: fn(&str) -> bool| columns.iter().any(|(name, kind)| is_time(kind) && is(name));
     has(words::is_deadline) || (has_state && has(words::is_created))
 }
@@ -30,39 +31,54 @@ pub fn singular(table: &str) -> String {
     words::one_of(table)
 }
 
-/// Answers of the team: an option that is given is no guess.
-#[derive(Clone, Debug, Default)]
+/// Answers of the team, as options of `overdue init`: an option that is given is no guess.
+#[derive(Args, Clone, Debug, Default)]
 pub struct Answers {
-    /// The name of the effect.
-    pub effect: String,
-    /// The name of the timeout.
-    pub timeout: String,
-    /// Columns of the key, as `key` has them.
+    /// The columns that messages name a row by, such as `id` or `tenant_id, no`
+    #[arg(long, value_name = "COLUMNS")]
     pub key: Option<String>,
-    /// The condition that a row is open.
+    /// The condition of open rows, such as `state IN (10, 15)`
+    #[arg(long, value_name = "CONDITION")]
     pub open: Option<String>,
-    /// The condition that keeps a row open.
+    /// The condition that keeps a row open, also on other tables; the row is called `row`; `none` for no condition
+    #[arg(long, value_name = "CONDITION")]
     pub unless: Option<String>,
-    /// When a row is due.
+    /// The time at which a row is due: a column, or an expression
+    #[arg(long, value_name = "EXPRESSION")]
     pub deadline: Option<String>,
-    /// The time zone of a deadline without one.
+    /// The time zone of a deadline without one, such as `UTC`
+    #[arg(long)]
     pub zone: Option<String>,
-    /// Milliseconds from the creation of a row to its deadline.
+    /// The time from the creation of a row to its deadline, such as `30m`
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     pub after: Option<u64>,
-    /// Columns and their new values; an empty value leaves the column as it is.
+    /// A column of an overdue row and its new value in SQL, such as `state=90`; nothing behind the sign leaves the column as it is
+    #[arg(long, value_name = "COLUMN=EXPRESSION", value_parser = assignment)]
     pub set: Vec<(String, String)>,
-    /// Whether rows are deleted.
+    /// Delete overdue rows
+    #[arg(long, conflicts_with = "set")]
     pub delete: bool,
-    /// Releases to these tables; releases to others are guessed.
-    pub releases: Vec<ReleaseKeys>,
-    /// Whether nothing else is given back.
-    pub nothing_else: bool,
-    /// Counters with the sign of the amount that is added, or none where they stay as they are.
-    pub signs: Vec<(String, Option<char>)>,
-    /// The event.
+    /// A change that gives back, such as `article.reserved -= line.pieces FROM purchase_line AS line WHERE …`; `none` for no change
+    #[arg(long, value_name = "CHANGE", value_parser = parse_release)]
+    pub release: Vec<ReleaseKeys>,
+    /// The event of a closed row, such as `purchase.expired`
+    #[arg(long)]
     pub event: Option<String>,
-    /// Rows with an earlier deadline stay open.
-    pub since: String,
+    /// Rows with an earlier deadline stay open; `all` closes every overdue row [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The name of the effect [default: expire]
+    #[arg(long, value_name = "NAME")]
+    pub effect: Option<String>,
+    /// The name of the timeout [default: unpaid]
+    #[arg(long, value_name = "NAME")]
+    pub timeout: Option<String>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (column, value) =
+        text.split_once('=').ok_or("write COLUMN=EXPRESSION, such as state=90")?;
+    Ok((column.trim().trim_matches('"').to_owned(), value.trim().to_owned()))
 }
 
 /// A proposed description.
@@ -74,123 +90,84 @@ pub struct Proposal {
     pub timeout: String,
     /// The table without its schema.
     pub table: String,
-    /// The keys of the description, in their order.
+    /// Keys and releases of the description, in their order.
     pub points: Vec<Point>,
-    /// Releases.
-    pub releases: Vec<ReleasePoint>,
     /// Milliseconds until a notice is due, and where that comes from if it is a guess.
     pub after: (u64, Option<String>),
     /// Notes for the reader of the file.
     pub notes: Vec<String>,
 }
 
-/// A key of the description.
+/// A key of the description, or a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The key.
     pub key: &'static str,
-    /// Its value; none where only the team knows it.
-    pub value: Option<Value>,
-    /// Where it is a guess, or a question.
-    pub remark: Option<Remark>,
+    /// Its lines in TOML.
+    pub lines: Vec<String>,
+    /// Guesses and questions about it.
+    pub asks: Vec<Ask>,
 }
 
-/// A release to a table.
+/// A guess, or a question that only the team can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleasePoint {
-    /// The keys of the block.
-    pub keys: ReleaseKeys,
-    /// Where it is a guess, or a question.
-    pub remark: Option<Remark>,
-}
-
-/// The value of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A text.
-    Text(String),
-    /// Columns and their new values in SQL.
-    Set(Vec<(String, String)>),
-    /// `true`.
-    True,
-}
-
-/// A remark on a guess or a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// The subject.
-    pub ask: Ask,
+pub struct Ask {
+    /// The option of `overdue init` that answers it.
+    pub option: &'static str,
+    /// The column or the table of the answer; empty where the option is for one thing.
+    pub about: String,
     /// The fact, and why it matters.
-    pub what: String,
-    /// Values that could be meant; of a guess the first one is what was guessed.
+    pub why: String,
+    /// Answers that could be meant; the first one is written, or shown.
     pub choices: Vec<String>,
     /// Whether only the team can say.
     pub is_needed: bool,
-    /// The value of the key for the first choice, if that is not the choice itself.
-    pub line: Option<String>,
 }
 
-impl Remark {
-    /// The options that answer it.
-    pub fn options(&self) -> Vec<String> {
-        match &self.choices[..] {
-            [] => vec![self.ask.option(self.ask.placeholder())],
-            choices => choices.iter().map(|it| self.ask.option(it)).collect(),
-        }
+impl Point {
+    fn new(key: &'static str, line: String, asks: impl IntoIterator<Item = Ask>) -> Self {
+        Self { key, lines: vec![line], asks: asks.into_iter().collect() }
     }
 
-    fn guess(ask: Ask, what: String, choices: Vec<String>) -> Self {
-        Self { ask, what, choices, is_needed: false, line: None }
+    fn text(key: &'static str, value: &str, asks: impl IntoIterator<Item = Ask>) -> Self {
+        Self::new(key, format!("{key} = {}", quoted(value)), asks)
     }
 
-    fn question(ask: Ask, what: String, choices: Vec<String>) -> Self {
-        Self { is_needed: true, ..Self::guess(ask, what, choices) }
+    /// Whether its lines are left out until the team has answered.
+    pub fn is_needed(&self) -> bool {
+        self.asks.iter().any(|it| it.is_needed)
     }
-}
-
-/// The subject of a question.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ask {
-    /// The columns of the key.
-    Key,
-    /// The condition of open rows.
-    Open,
-    /// The state of a closed row, in this column.
-    State(String),
-    /// The deadline.
-    Deadline,
-    /// The time zone.
-    Zone,
-    /// The interval from the creation to the deadline.
-    After,
-    /// Whether rows are deleted.
-    Delete,
-    /// The sign of a counter.
-    Sign(String),
 }
 
 impl Ask {
-    /// The option that answers it.
-    pub fn placeholder(&self) -> &'static str {
-        match self {
-            Self::Key => "COLUMN",
-            Self::State(_) => "NUMBER",
-            _ => "VALUE",
-        }
+    fn guess(option: &'static str, why: impl Into<String>, choices: Vec<String>) -> Self {
+        Self { option, about: String::new(), why: why.into(), choices, is_needed: false }
     }
 
-    /// The option that answers it.
-    pub fn option(&self, value: &str) -> String {
-        match self {
-            Self::Key => format!("--key {}", shell(value)),
-            Self::Open => format!("--open {}", shell(value)),
-            Self::State(column) => format!("--set {}", shell(&format!("{column}={value}"))),
-            Self::Deadline => format!("--deadline {}", shell(value)),
-            Self::Zone => format!("--zone {}", shell(value)),
-            Self::After => format!("--after {}", shell(value)),
-            Self::Delete => "--delete".to_owned(),
-            Self::Sign(counter) => format!("--release {}", shell(&format!("{counter} {value}"))),
-        }
+    fn question(option: &'static str, why: impl Into<String>, choices: Vec<String>) -> Self {
+        Self { is_needed: true, ..Self::guess(option, why, choices) }
+    }
+
+    fn about(self, about: &str) -> Self {
+        Self { about: about.to_owned(), ..self }
+    }
+
+    /// The first choice, or a word in its place.
+    fn first(&self) -> String {
+        let placeholder = if self.option == "key" { "COLUMN" } else { "VALUE" };
+        self.choices.first().cloned().unwrap_or_else(|| placeholder.to_owned())
+    }
+
+    /// The options that answer it.
+    pub fn options(&self) -> Vec<String> {
+        let choices =
+            if self.choices.is_empty() { vec![self.first()] } else { self.choices.clone() };
+        let option = |choice: &String| match self.option {
+            "delete" => "--delete".to_owned(),
+            "set" => format!("--set {}", shell(&format!("{}={choice}", self.about))),
+            option => format!("--{option} {}", shell(choice)),
+        };
+        choices.iter().map(option).collect()
     }
 }
 
@@ -199,83 +176,65 @@ fn shell(value: &str) -> String {
     if !value.contains('\'') || value.contains('!') {
         return crate::text::quote(value);
     }
-    let escaped = value.chars().fold(String::new(), |mut text, it| {
-        if matches!(it, '"' | '\\' | '$' | '`') {
-            text.push('\\');
-        }
-        text.push(it);
-        text
-    });
+    let escaped = ['\\', '"', '$', '`']
+        .iter()
+        .fold(value.to_owned(), |text, it| text.replace(*it, &format!("\\{it}")));
     format!("\"{escaped}\"")
 }
 
 impl Answers {
-    /// Takes what was typed as the answer.
+    /// Takes a typed text as the answer.
     ///
     /// # Errors
     /// It is none; what to type.
     pub fn take(&mut self, ask: &Ask, found: &Found, text: &str) -> Result<(), String> {
-        let owned = text.to_owned();
-        match ask {
-            Ask::Key => self.key = Some(owned),
-            Ask::Open => self.open = Some(owned),
-            Ask::State(column) => {
-                let known = found.table().and_then(|it| it.column(column));
-                let literal = known.filter(|_| !text.starts_with('\'')).map(|it| it.literal(text));
-                self.set.push((column.clone(), literal.unwrap_or(owned)));
+        let (about, owned) = (ask.about.clone(), text.to_owned());
+        match ask.option {
+            "key" => self.key = Some(owned),
+            "open" => self.open = Some(owned),
+            "unless" => self.unless = Some(owned),
+            "deadline" => self.deadline = Some(owned),
+            "zone" => self.zone = Some(owned),
+            "after" => self.after = Some(interval(text)?),
+            "set" => {
+                let column = found.table().and_then(|it| it.column(&about));
+                let is_bare = text.chars().all(|it| it.is_alphanumeric() || it == '_');
+                let literal = column.filter(|_| is_bare).map(|it| it.literal(text));
+                self.set.push((about, literal.unwrap_or(owned)));
             }
-            Ask::Deadline => self.deadline = Some(owned),
-            Ask::Zone => self.zone = Some(owned),
-            Ask::After => self.after = Some(interval(text)?),
-            Ask::Delete if ["y", "yes", "true"].contains(&text) => self.delete = true,
-            Ask::Delete => {
-                return Err(
-                    "type yes; or end here, and write what is set with --set and --open".to_owned()
-                );
+            "release" if text == "none" => {
+                self.release.push(ReleaseKeys { table: Some(about), ..ReleaseKeys::default() });
             }
-            Ask::Sign(counter) => {
-                let sign = match text {
-                    "+" | "-" => text.chars().next(),
-                    "DELETE" | "yes" => Some('-'),
-                    "n" | "no" => None,
-                    _ => {
-                        return Err(
-                            "type + if it goes up, - if it goes down, n if it stays".to_owned()
-                        );
-                    }
-                };
-                self.signs.push((counter.clone(), sign));
+            "release" => self.release.push(parse_release(text)?),
+            _ if text == "yes" => self.delete = true,
+            _ => {
+                let what = "type yes; or end here, and write the new values with --set and --open";
+                return Err(what.to_owned());
             }
         }
         Ok(())
+    }
+
+    fn sets(&self, column: &str) -> bool {
+        self.set.iter().any(|(set, _)| set == column)
     }
 }
 
 impl Proposal {
     /// Guesses and questions, in the order of the file.
-    pub fn remarks(&self) -> impl Iterator<Item = &Remark> {
-        let points = self.points.iter().filter_map(|it| it.remark.as_ref());
-        points.chain(self.releases.iter().filter_map(|it| it.remark.as_ref()))
+    pub fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.points.iter().flat_map(|it| &it.asks)
     }
 
     /// Questions that only the team can answer.
-    pub fn questions(&self) -> impl Iterator<Item = &Remark> {
-        self.remarks().filter(|it| it.is_needed)
+    pub fn questions(&self) -> impl Iterator<Item = &Ask> {
+        self.asks().filter(|it| it.is_needed)
     }
 }
 
-/// The description that fits what was found.
+/// The description that fits a table as it was found; none without a table.
 pub fn propose(found: &Found, answers: &Answers) -> Option<Proposal> {
-    Proposer { found, answers, table: found.table()? }.propose().into()
-}
-
-/// The line to write, where a state is asked for.
-fn with_line(remark: Remark, set: &[(String, String)]) -> Remark {
-    let Ask::State(column) = &remark.ask else { return remark };
-    let state =
-        remark.choices.first().cloned().unwrap_or_else(|| remark.ask.placeholder().to_owned());
-    let set: Vec<_> = [(column.clone(), state)].into_iter().chain(set.iter().cloned()).collect();
-    Remark { line: Some(file::inline(set.iter().map(|(column, value)| (column, value)))), ..remark }
+    Some(Proposer { found, answers, table: found.table()? }.propose())
 }
 
 struct Proposer<'a> {
@@ -284,127 +243,83 @@ struct Proposer<'a> {
     table: &'a Table,
 }
 
-fn text(key: &'static str, value: impl Into<String>) -> Point {
-    Point { key, value: Some(Value::Text(value.into())), remark: None }
-}
-
 impl Proposer<'_> {
     fn propose(&self) -> Proposal {
-        let Self { found, answers, table } = self;
+        let Self { answers, table, .. } = self;
         let life = self.life();
-        let When { deadline, zone, after } = self.when(&life.is_open);
-        let deletes = answers.delete || life.is_deleted.is_some();
-        let mut points = vec![text("table", table.key()), self.key()];
-        points.push(Point { key: "open", value: life.open.map(Value::Text), remark: life.remark });
-        points.extend(answers.unless.as_ref().map(|it| text("unless", it)));
-        points.push(deadline);
-        points.extend(zone);
-        points.push(text("since", &answers.since));
-        if deletes {
-            let is_needed = life.is_deleted.as_ref().is_some_and(|it| it.is_needed);
-            let value = (!is_needed).then_some(Value::True);
-            points.push(Point { key: "delete", value, remark: life.is_deleted });
-        } else {
-            let event = answers.event.clone().or_else(|| Some(self.event(&life.set)));
-            let is_needed = life.set_remark.as_ref().is_some_and(|it| it.is_needed);
-            let remark = life.set_remark.map(|it| with_line(it, &life.set));
-            let value = (!is_needed).then_some(Value::Set(life.set));
-            points.push(Point { key: "set", value, remark });
-            points.extend(event.map(|it| text("event", it)));
-        }
-        if deletes {
-            points.extend(answers.event.as_ref().map(|it| text("event", it)));
-        }
+        let (due, after) = self.when(&life.is_open);
         let (releases, left) = self.releases();
+        let since = answers.since.as_deref().unwrap_or("all");
+        let stay = "  # rows with an earlier deadline stay open; \"all\" closes them, too";
+        let stay = if since == "all" { "" } else { stay };
+        let mut points = vec![Point::text("table", &table.key(), []), self.key(), life.open];
+        points.extend(self.unless());
+        points.extend(due);
+        points.push(Point::new("since", format!("since = {}{stay}", quoted(since)), []));
+        points.push(life.change);
+        let event = answers.event.as_ref().or(life.event.as_ref());
+        points.extend(event.map(|it| Point::text("event", it, [])));
+        points.extend(releases);
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
         Proposal {
-            effect: answers.effect.clone(),
-            timeout: answers.timeout.clone(),
+            effect: name(&answers.effect),
+            timeout: name(&answers.timeout),
             table: table.name.clone(),
             points,
-            releases,
             after,
-            notes: self.notes(found, &left),
+            notes: self.notes(&left),
         }
     }
 
-    fn notes(&self, found: &Found, left: &[String]) -> Vec<String> {
-        let mut notes = Vec::new();
-        if found.sample.rows.is_empty() {
-            notes.push("the table has no rows, so no guess was compared with any".to_owned());
-        }
-        if !left.is_empty() {
-            notes.push(format!(
-                "rows of these refer to it, and stay as they are: {}",
-                left.join(", ")
-            ));
-        }
-        if !found.triggers.is_empty() {
-            notes.push(format!(
-                "triggers that run when a row changes: {}",
-                found.triggers.join(", ")
-            ));
-        }
-        if found.has_row_security {
-            notes.push(
-                "row level security is on: the worker's role needs a policy, or BYPASSRLS"
-                    .to_owned(),
-            );
-        }
-        if self.table.kind == "p" {
-            notes.push(
-                "the table is partitioned: `overdue effect show` has the index for each partition"
-                    .to_owned(),
-            );
-        }
-        for name in &found.namesakes {
-            notes.push(format!("{name} is not a table of overdue, and is not used by it"));
-        }
-        let flags =
-            self.table.columns.iter().filter(|it| it.is_flag() && !words::is_deleted(&it.name));
+    fn notes(&self, left: &[String]) -> Vec<String> {
+        let Self { found, table, answers } = self;
+        let flags = table.columns.iter().filter(|it| it.is_flag() && !it.is(words::DELETED));
         let flags: Vec<&str> = flags.map(|it| it.name.as_str()).collect();
-        if !flags.is_empty() && self.answers.open.is_none() {
-            notes.push(format!("flags that `open` could ask for as well: {}", flags.join(", ")));
-        }
-        notes
+        let is_partitioned = table.kind == "p";
+        let notes = [
+            (
+                found.sample.rows.is_empty(),
+                "the table has no rows, so no guess was compared with any",
+            ),
+            (
+                found.has_row_security,
+                "row level security is on: the worker's role needs a policy, or BYPASSRLS",
+            ),
+            (
+                is_partitioned,
+                "the table is partitioned: `overdue effect show` has the index for each partition",
+            ),
+        ];
+        let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned());
+        let lists = [
+            ("rows of these refer to it, and stay as they are", left.join(", ")),
+            ("triggers that run when a row changes", found.triggers.join(", ")),
+            (
+                "tables that are not used, though overdue has some of these names",
+                found.namesakes.join(", "),
+            ),
+            (
+                "flags that `open` could ask for as well",
+                if answers.open.is_none() { flags.join(", ") } else { String::new() },
+            ),
+        ];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        notes.chain(lists.map(|(what, list)| format!("{what}: {list}"))).collect()
     }
 
     fn key(&self) -> Point {
-        let remark = |what: String| Some(Remark::question(Ask::Key, what, Vec::new()));
         match (&self.answers.key, self.table.row_key()) {
-            (Some(key), _) => text("key", key),
-            (None, Some(columns)) => text("key", columns.join(", ")),
+            (Some(key), _) => Point::text("key", key, []),
+            (None, Some(columns)) => Point::text("key", &columns.join(", "), []),
             (None, None) => {
-                let what = format!(
+                let why = format!(
                     "{} has no primary key and no unique index without NULL, so a message could not name one row: make one, and name its \
                      columns",
                     self.table.name
                 );
-                Point { key: "key", value: None, remark: remark(what) }
+                let ask = Ask::question("key", why, Vec::new());
+                Point::text("key", &ask.first(), [ask])
             }
         }
     }
-
-    /// `order.expired`: what a row is, and what it has become.
-    fn event(&self, set: &[(String, String)]) -> String {
-        let one = words::one_of(&self.table.name);
-        let states: Vec<String> =
-            set.iter().map(|(_, value)| value.trim_matches('\'').to_owned()).collect();
-        let states: Vec<&str> = states.iter().map(String::as_str).collect();
-        let word = words::closed(&states).map(|it| words::parts(it).join("_"));
-        let word = word.filter(|it| FinalState::of_outcome(&format!("done:{it}")).is_some());
-        format!("{one}.{}", word.as_deref().unwrap_or("expired"))
-    }
-}
-
-/// `10,000`
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -29,7 +29,7 @@ pub struct Statements {
 pub(super) enum Waiting {
     /// Until a lock on what is released is free.
     Waits,
-    /// For nothing: what another session has locked is passed over.
+    /// For nothing: rows that another session has locked are skipped.
     Passes,
 }
 

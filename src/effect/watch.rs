@@ -1,4 +1,4 @@
-//! The program that closes rows today, seen from beside it: which rows came due, when each of them was no longer open, and how a deadline of ours
+//! The program that closes rows today, watched by this one: which rows came due, when each of them was no longer open, and how a deadline of ours
 //! compares with that.
 
 use std::{
@@ -341,7 +341,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The deadline of the effect beside the times at which rows are closed today.
+    /// The deadline of the effect, compared with the times at which rows are closed today.
     pub fn comparison(&self) -> Option<String> {
         let Self { closed, closed_early, .. } = self;
         let early = shown(closed_early.median_ms);

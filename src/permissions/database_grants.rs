@@ -61,7 +61,11 @@ const WORKER: &Tables = &[
     ("actions", &["SELECT", "DELETE"], "delete old ones"),
     ("closures", &["SELECT", "INSERT", "DELETE"], "record closings, count them, delete old ones"),
     ("dropped_messages", &["SELECT", "DELETE"], "delete old ones"),
-    ("effects", &["SELECT", "INSERT", "UPDATE"], "close no history by surprise"),
+    (
+        "effects",
+        &["SELECT", "INSERT", "UPDATE"],
+        "know which descriptions of effects may close rows",
+    ),
     ("outbox", &["SELECT", "INSERT", "DELETE"], "write and publish events"),
     ("outbox_refused", &["SELECT", "INSERT", "UPDATE", "DELETE"], "try refused events again"),
     ("scheduled_notices", &["SELECT", "DELETE"], "publish what schedule() writes"),

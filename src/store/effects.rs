@@ -211,15 +211,15 @@ impl Store {
         let own_schema = self.own_schema.to_string();
         let relation = self.relation(effect, "table", table).await?;
         let from = format!("FROM {} AS row", relation.name);
-        self.fragment(effect, "open", &format!("SELECT FROM {} WHERE ({open})", relation.name))
-            .await?;
-        let deadline_type =
-            self.fragment(effect, "deadline", &format!("SELECT ({deadline}) {from}")).await?;
+        let select = format!("SELECT FROM {} WHERE ({open})", relation.name);
+        self.fragment(effect, "open", &select, &[open]).await?;
+        let select = format!("SELECT ({deadline}) {from}");
+        let deadline_type = self.fragment(effect, "deadline", &select, &[deadline]).await?;
         let adds_interval = match description.sum() {
             None => false,
             Some((_, added)) => {
-                let added = format!("SELECT ({added}) {from}");
-                self.fragment(effect, "deadline", &added).await? == "interval"
+                let select = format!("SELECT ({added}) {from}");
+                self.fragment(effect, "deadline", &select, &[added]).await? == "interval"
             }
         };
         for (key, text) in [("unless", unless), ("not_before", not_before)] {
@@ -229,7 +229,7 @@ impl Store {
                 } else {
                     format!("SELECT ({text}) {from}")
                 };
-                self.fragment(effect, key, &condition).await?;
+                self.fragment(effect, key, &condition, &[text]).await?;
             }
         }
         if let Change::Set(values) = change {
@@ -238,7 +238,8 @@ impl Store {
                     let what = format!("{} has no column {column}", relation.name);
                     return Err(unfit(effect, &Mistake { key: "set", what }));
                 }
-                self.fragment(effect, "set", &format!("SELECT ({value}) {from}")).await?;
+                let select = format!("SELECT ({value}) {from}");
+                self.fragment(effect, "set", &select, &[value]).await?;
             }
         }
         let mut targets = Vec::new();
@@ -258,7 +259,10 @@ impl Store {
                 target.name,
                 release.condition
             );
-            self.fragment(effect, "release", &joined).await?;
+            let values = release.assignments().iter().map(|(_, value)| value);
+            let texts = values.chain([&release.condition]).chain(&release.from);
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            self.fragment(effect, "release", &joined, &texts).await?;
             targets.push(target);
         }
         Ok(Facts { own_schema, table: relation, deadline_type, adds_interval, releases: targets })
@@ -292,12 +296,13 @@ impl Store {
         Ok(relation)
     }
 
-    /// The type of the first column of a fragment, which is prepared and not run.
+    /// The type of the first column of a statement, which is prepared and not run; `texts` are its parts from the description.
     async fn fragment(
         &self,
         effect: &Effect,
         key: &'static str,
         sql: &str,
+        texts: &[&str],
     ) -> Result<String, StoreError> {
         let client = self.client().await?;
         match self.named("effect_fragment", client.prepare(sql).await) {
@@ -308,7 +313,7 @@ impl Store {
                 .unwrap_or_default()),
             // Whether the table is locked, or the server has no memory left, says nothing of the fragment.
             Err(error) if matches!(error.kind(), FailureKind::Configuration | FailureKind::Row) => {
-                let what = crate::text::error_chain(&error);
+                let what = error.refusal(sql, texts);
                 Err(unfit(effect, &Mistake { key, what }))
             }
             Err(error) => Err(error),

@@ -97,6 +97,16 @@ fn line_of(sql: &str, position: u32) -> usize {
     1 + sql.chars().take(before).filter(|c| *c == '\n').count()
 }
 
+/// The text with the character at `position` of `sql`, and its place there, all counted from 1.
+fn place_in<'a>(sql: &str, position: u32, texts: &[&'a str]) -> Option<(usize, &'a str)> {
+    let at = usize::try_from(position).ok()?;
+    texts.iter().find_map(|text| {
+        let before = sql[..sql.find(text)?].chars().count();
+        let place = at.checked_sub(before).filter(|it| *it > 0)?;
+        (place <= text.chars().count()).then_some((place, *text))
+    })
+}
+
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
@@ -288,6 +298,22 @@ impl StoreError {
         let Some(source) = self.answered() else { return crate::text::error_chain(self) };
         let code = source.code().map_or("none", SqlState::code);
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
+    }
+
+    /// The server's reason to refuse a statement, with the place in the one of `texts` that it is about.
+    pub(super) fn refusal(&self, sql: &str, texts: &[&str]) -> String {
+        let Some(error) = self.answered().and_then(|it| it.as_db_error()) else {
+            return crate::text::error_chain(self);
+        };
+        let place = match error.position() {
+            Some(ErrorPosition::Original(position)) => place_in(sql, *position, texts),
+            _ => None,
+        };
+        let place = place.map_or_else(String::new, |(at, text)| {
+            format!(", at character {at} of `{}`", crate::text::one_line(text))
+        });
+        let hint = error.hint().map_or_else(String::new, |it| format!("; {it}"));
+        format!("{}{place}{hint}", error.message())
     }
 
     /// What it says about the only order that was asked for.

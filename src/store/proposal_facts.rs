@@ -9,6 +9,7 @@ use crate::{
         proposal::{
             Answers,
             found::{Column, Found, MOST_ROWS, Reading, Sample, Table},
+            words::RESERVED,
         },
     },
     text::sql::identifier,
@@ -16,14 +17,13 @@ use crate::{
 
 /// Zones that no reading differs in.
 const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
+/// Most tables that refer to the table whose states are read.
+const MOST_CHILDREN: usize = 20;
 /// A zone to show that readings differ, where database and machine are in UTC.
 const ANOTHER: &str = "Asia/Tokyo";
 
-/// A table with the names and the types of its columns.
-pub(crate) struct NamedColumns {
-    pub(crate) table: String,
-    pub(crate) columns: Vec<(String, String)>,
-}
+/// A table, with the names and the types of its columns.
+pub(crate) type NamedColumns = (String, Vec<(String, String)>);
 
 /// Why nothing can be proposed.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Store {
         let rows = self.rows("init_candidates", SQL, &[&own_schema]).await?;
         let named = |row: Row| {
             let (columns, kinds): (Vec<String>, Vec<String>) = (row.get(1), row.get(2));
-            NamedColumns { table: row.get(0), columns: columns.into_iter().zip(kinds).collect() }
+            (row.get(0), columns.into_iter().zip(kinds).collect())
         };
         Ok(rows.into_iter().map(named).collect())
     }
@@ -71,24 +71,43 @@ impl Store {
         answers: &Answers,
     ) -> Result<Found, Unknown> {
         const SQL: &str = include_str!("../../sql/init_tables.sql");
-        let rows = self.rows("init_tables", SQL, &[&table.sql, &own_schema]).await?;
+        let reserved: Vec<&str> = RESERVED.split(' ').collect();
+        let rows = self.rows("init_tables", SQL, &[&table.sql, &own_schema, &reserved]).await?;
         let Some(row) = rows.first() else { return Err(Unknown::Table) };
         let Json(mut found): Json<Found> = row.get(0);
-        let is_table = found.table().is_some_and(|it| it.kind == "r" || it.kind == "p");
-        if !is_table {
+        if !found.is_table() {
             return Ok(found);
         }
+        self.read_children(&mut found).await?;
         found.sample = self.sample(&found, &table.sql, answers.open.as_deref()).await?;
         if let Some(deadline) = &answers.deadline {
             let sql = format!("SELECT ({deadline}) FROM {} AS row", table.sql);
             let client = self.client().await?;
             let statement = self.named("init_deadline", client.prepare(&sql).await);
-            let statement = statement.map_err(|error| answered("--deadline", error))?;
+            let statement =
+                statement.map_err(|error| answered("--deadline", deadline, &sql, error))?;
             found.deadline_kind =
                 statement.columns().first().map(|it| it.type_().name().to_owned());
         }
         found.readings = self.readings(&found).await?;
         Ok(found)
+    }
+
+    /// The states of rows that refer to the table, as if their types named them; a table that the user may not read has none.
+    async fn read_children(&self, found: &mut Found) -> Result<(), StoreError> {
+        for (table, column) in found.states_of_children().into_iter().take(MOST_CHILDREN) {
+            let sql = format!(
+                "SELECT DISTINCT left(state::text, 64) FROM (SELECT {} FROM {table} LIMIT {MOST_ROWS}) AS child (state) \
+                 WHERE state IS NOT NULL LIMIT 30",
+                identifier(&column.name)
+            );
+            match self.rows("init_states", &sql, &[]).await {
+                Ok(rows) => column.labels.extend(rows.iter().map(|row| row.get::<_, String>(0))),
+                Err(error) if error.is_permission() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Rows of a small table; of a large one the last ones by key, and as many others.
@@ -106,14 +125,14 @@ impl Store {
             values.join(", ")
         );
         let sql = match found.table() {
-            Some(relation) if relation.rows > most_rows() => of_large(relation, &select),
+            Some(relation) if relation.rows > f64::from(MOST_ROWS) => of_large(relation, &select),
             _ => format!("{select} LIMIT {MOST_ROWS}"),
         };
         let rows = self.rows("init_sample", &sql, &[]).await;
-        let rows =
-            rows.map_err(
-                |error| if open.is_some() { answered("--open", error) } else { error.into() },
-            )?;
+        let rows = rows.map_err(|error| match open {
+            Some(open) => answered("--open", open, &sql, error),
+            None => error.into(),
+        })?;
         let now: f64 =
             self.one("init_now", "SELECT extract(epoch FROM now())::float8", &[]).await?.get(0);
         Ok(Sample {
@@ -137,12 +156,7 @@ impl Store {
             if column.kind != "timestamp without time zone" && column.kind != "date" {
                 continue;
             }
-            let at = found.sample.columns.iter().position(|it| *it == column.name);
-            let values = found
-                .sample
-                .rows
-                .iter()
-                .filter_map(|row| row.get(at?)?.as_ref()?.parse::<f64>().ok());
+            let values = found.sample.numbers(&column.name).flatten();
             let Some(newest) = values.filter(|it| it.is_finite()).max_by(f64::total_cmp) else {
                 continue;
             };
@@ -159,15 +173,10 @@ impl Store {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is 10,000")]
-const fn most_rows() -> f64 {
-    MOST_ROWS as f64
-}
-
 /// Half of the rows by the index of the key, from its end; the others from pages all over the table.
 fn of_large(table: &Table, select: &str) -> String {
     let half = MOST_ROWS / 2;
-    let percent = (100.0 * most_rows() / 2.0 / table.rows).clamp(0.000_01, 100.0);
+    let percent = (100.0 * f64::from(MOST_ROWS) / 2.0 / table.rows).clamp(0.000_01, 100.0);
     let others = format!("({select} TABLESAMPLE SYSTEM ({percent:.6}) LIMIT {half})");
     let Some(key) = table.unique.first() else { return others };
     let key: Vec<String> = key.iter().map(|it| format!("row.{} DESC", identifier(it))).collect();
@@ -190,17 +199,13 @@ fn value(column: &Column) -> String {
 /// The zone of this machine, if readings differ in it.
 fn here() -> String {
     let zone = jiff::tz::TimeZone::system();
-    let name = zone.iana_name().filter(|it| !UTC.contains(it));
-    name.unwrap_or(ANOTHER).to_owned()
+    zone.iana_name().filter(|it| !UTC.contains(it)).unwrap_or(ANOTHER).to_owned()
 }
 
-/// An option that PostgreSQL refuses.
-fn answered(option: &'static str, error: StoreError) -> Unknown {
-    let said = match &error {
-        StoreError::Statement { source, .. } if error.is_answer() => {
-            source.as_db_error().map(|it| it.message().to_owned())
-        }
-        _ => None,
-    };
-    said.map_or(Unknown::Store(error), |said| Unknown::Option(option, said))
+/// An option that PostgreSQL refuses, with its text and the statement that it stands in.
+fn answered(option: &'static str, text: &str, sql: &str, error: StoreError) -> Unknown {
+    if matches!(error, StoreError::Statement { .. }) && error.is_answer() {
+        return Unknown::Option(option, error.refusal(sql, &[text]));
+    }
+    Unknown::Store(error)
 }

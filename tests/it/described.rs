@@ -83,14 +83,16 @@ async fn what_an_effect_would_do_is_shown_row_by_row_and_in_sums() {
     assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 100);
 }
 
+/// A mistake in the tables or in the description, and the answer of the check.
+struct Wrong {
+    tables: &'static str,
+    description: &'static [(&'static str, &'static str)],
+    says: &'static str,
+    code: i32,
+}
+
 #[apply(world_test)]
 async fn what_is_wrong_is_found_with_what_to_write() {
-    struct Wrong {
-        tables: &'static str,
-        description: &'static [(&'static str, &'static str)],
-        says: &'static str,
-        code: i32,
-    }
     let wrong = [
         Wrong {
             tables: "ALTER TABLE purchase ADD lock_version int NOT NULL DEFAULT 0",
@@ -133,6 +135,13 @@ async fn what_is_wrong_is_found_with_what_to_write() {
             code: 2,
         },
         Wrong {
+            tables: "CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;
+                     CREATE TRIGGER never BEFORE UPDATE ON purchase FOR EACH ROW EXECUTE FUNCTION never()",
+            description: &[],
+            says: "would do     is not known, because closing these rows together fails: SQLSTATE P0001: db error: ERROR: never",
+            code: 2,
+        },
+        Wrong {
             tables: "ALTER TABLE purchase_line DROP CONSTRAINT purchase_line_purchase_no_fkey; ALTER TABLE purchase DROP CONSTRAINT purchase_pkey",
             description: &[],
             says: "key: nothing says that purchase_no is unique in purchase",
@@ -153,7 +162,7 @@ async fn what_is_wrong_is_found_with_what_to_write() {
         Wrong {
             tables: "",
             description: &[("state = 10", "stat = 10")],
-            says: "open: statement `effect_fragment` failed",
+            says: "does not fit: open: column \"stat\" does not exist, at character 1 of `stat = 10`; Perhaps you meant to reference the column \"purchase.state\".",
             code: 78,
         },
         Wrong {

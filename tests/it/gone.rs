@@ -1,12 +1,11 @@
 //! Rows that are deleted before their notice comes, and rows whose deadline is NULL.
 
 use overdue::internals::{
-    effect::EffectKeys,
     store::{Store, orders::Effect},
     worker::Counts,
 };
 
-use crate::support::{World, worker::settings, world::CLASSIC};
+use crate::support::{World, orders::described, worker::settings, world::CLASSIC};
 
 /// A cart whose rows go.
 const TABLE: &str = "
@@ -23,8 +22,7 @@ set = { state = "'left'" }
 "#;
 
 fn effect() -> Effect {
-    let keys: EffectKeys = toml::from_str(DESCRIBED).unwrap();
-    Effect::described(keys.description("close").unwrap().unwrap())
+    described("close", DESCRIBED)
 }
 
 async fn world(gone: &str) -> World {

@@ -4,7 +4,6 @@ use std::fs;
 
 use overdue::internals::{
     config::WorkerSettings,
-    effect::EffectKeys,
     order::{OrderId, Outcome},
     store::orders::{ClosingPath, Effect},
 };
@@ -13,7 +12,9 @@ use crate::{
     page::{blocks, file_of, read, run_commands, run_statement},
     parked::ends,
     support::{
-        Run, World, until,
+        Run, World,
+        orders::described,
+        until,
         worker::{millis, settings},
     },
 };
@@ -83,9 +84,7 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
     world.sql(&tables).await;
     ends(&world, 0, &[&["init", "made"][..], &ANSWERS].concat());
     let written = fs::read_to_string(world.dir.path().join("made/overdue.toml")).unwrap();
-    let keys: toml::Table = toml::from_str(&written).unwrap();
-    let keys: EffectKeys = keys["effects"]["expire"].clone().try_into().unwrap();
-    let effect = Effect::described(keys.description("expire").unwrap().unwrap());
+    let effect = described("expire", &written);
     world.store.check_effect(&effect).await.unwrap();
     (world, effect)
 }

@@ -1,12 +1,14 @@
 //! docs/recipes.md: each description closes the row that is due, and no other one.
 
 use overdue::internals::{
-    effect::EffectKeys,
     order::{OrderId, Outcome},
-    store::orders::{ClosingPath, Effect},
+    store::orders::ClosingPath,
 };
 
-use crate::{page::blocks, support::World};
+use crate::{
+    page::blocks,
+    support::{World, orders::described},
+};
 
 const PAGE: &str = "docs/recipes.md";
 
@@ -43,15 +45,15 @@ set = { state = "90" }
 event = "purchase.expired"
 "#;
 
-/// A block of the page over what it leaves out.
-fn description(block: &str) -> EffectKeys {
+/// A block of the page with the keys that it leaves out.
+fn whole(block: &str) -> toml::Table {
     let mut keys: toml::Table = toml::from_str(REST).unwrap();
     let block: toml::Table = toml::from_str(block).unwrap();
     if block.contains_key("delete") {
         keys.remove("set");
     }
     keys.extend(block);
-    keys.try_into().unwrap()
+    keys
 }
 
 #[apply(world_test)]
@@ -72,15 +74,14 @@ async fn each_recipe_closes_the_row_that_is_due() {
         if recipe.starts_with("deadline = \"asked_at") {
             world.sql("UPDATE purchase SET asked_at = created_at").await;
         }
-        let description = description(&recipe).description("expire").unwrap().unwrap();
-        let has_unless = description.unless.is_some();
-        let effect = Effect::described(description);
+        let keys = whole(&recipe);
+        let effect = described("expire", &keys.to_string());
         world
             .store
             .check_effect(&effect)
             .await
             .unwrap_or_else(|error| panic!("{recipe}: {error:?}"));
-        if has_unless {
+        if keys.contains_key("unless") {
             world.sql("INSERT INTO payment VALUES (1, 1, 'pending')").await;
             let kept = world.store.run_effect(&effect, &ids, ClosingPath::Message).await.unwrap();
             assert!(kept[0].is_guarded(), "{recipe}: {kept:?}");

@@ -4,7 +4,6 @@
 use std::fs;
 
 use overdue::internals::{
-    effect::EffectKeys,
     order::{OrderId, Outcome},
     store::{
         Store,
@@ -12,7 +11,7 @@ use overdue::internals::{
     },
 };
 
-use crate::support::World;
+use crate::support::{World, orders::described};
 
 /// A project's tables with their rows, in the schema of the world; and the effect on them.
 async fn project(name: &str) -> (World, Effect) {
@@ -20,10 +19,8 @@ async fn project(name: &str) -> (World, Effect) {
     let world = World::empty().await;
     world.store.init(&world.schema, false).await.unwrap();
     world.sql(&in_schema(&world, &read("sql"))).await;
-    let keys: toml::Table = toml::from_str(&in_schema(&world, &read("toml"))).unwrap();
-    let keys: EffectKeys = keys["effects"]["expire"].clone().try_into().unwrap();
-    let description = keys.description("expire").unwrap().unwrap();
-    (world, Effect::described(description))
+    let effect = described("expire", &in_schema(&world, &read("toml")));
+    (world, effect)
 }
 
 /// The schemas that a project has are the world's one.
@@ -66,7 +63,7 @@ async fn what_comes_out(name: &str) {
     assert_eq!(differences(&world, name).await, Vec::<String>::new(), "{name}");
 }
 
-/// What did not come out.
+/// Each result that is another one than the file says.
 pub(super) async fn differences(world: &World, name: &str) -> Vec<String> {
     let check = fs::read_to_string(format!("tests/schemas/{name}.check.sql")).unwrap();
     let mut lines = check.lines();
@@ -91,4 +88,5 @@ macro_rules! projects {
     )*};
 }
 
-projects!(tickets checkouts pretix medusa hievents hyperswitch evergreen eshop btcpay evershop spree oscar loms idempotency);
+projects!(tickets checkouts pretix medusa hievents hyperswitch evergreen eshop btcpay evershop spree oscar loms idempotency
+    saleor alfio sylius calcom lago seats lightning quotes contracts);

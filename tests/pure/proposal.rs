@@ -1,9 +1,9 @@
 //! What `overdue init` proposes, from what was found of a table.
 
 use overdue::internals::effect::proposal::{
-    Answers, Remark,
+    Answers, Ask,
     found::{Column, Found, Sample, Table},
-    propose,
+    interval, parse_release, propose, words,
 };
 
 /// A column as `name type`, behind it `!` where it is NOT NULL.
@@ -40,9 +40,9 @@ fn found(name: &str, columns: &str, rows: &str) -> Found {
 
 fn answers() -> Answers {
     Answers {
-        effect: "expire".to_owned(),
-        timeout: "unpaid".to_owned(),
-        since: "all".to_owned(),
+        effect: Some("expire".to_owned()),
+        timeout: Some("unpaid".to_owned()),
+        since: Some("all".to_owned()),
         ..Answers::default()
     }
 }
@@ -50,7 +50,7 @@ fn answers() -> Answers {
 /// Name, columns, rows; lines that the description has, and how many questions there are.
 type Case = (&'static str, &'static str, &'static str, &'static [&'static str], usize);
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     (
         "orders",
         "status text, expires_at timestamp with time zone",
@@ -81,16 +81,24 @@ const CASES: [Case; 11] = [
     (
         "orders",
         "status text, expires_at bigint",
-        "pending 900;expired 1",
+        "pending 1700000000;expired 1600000000",
         &["deadline = \"to_timestamp(expires_at)\""],
         0,
     ),
     (
         "orders",
         "status text, expires_at bigint",
-        "pending 1700000000000;expired 1",
+        "pending 1700000000000;expired 1600000000000",
         &["deadline = \"to_timestamp(expires_at / 1000.0)\""],
         0,
+    ),
+    // A duration is no instant.
+    (
+        "orders",
+        "status text, expiry bigint, created_at timestamp with time zone",
+        "pending 3600 900;expired 60 800",
+        &["# deadline = \"created_at + interval '30 minutes'\""],
+        1,
     ),
     // The end of the day, in a zone.
     (
@@ -106,7 +114,7 @@ const CASES: [Case; 11] = [
         "1 900 0 -;2 800 0 -",
         &[
             "# open = \"state = 1 AND deleted_at IS NULL\"",
-            "# set = { state = \"NUMBER\", lock_version = \"lock_version + 1\" }",
+            "# set = { state = \"VALUE\", lock_version = \"lock_version + 1\" }",
         ],
         2,
     ),
@@ -138,8 +146,8 @@ const CASES: [Case; 11] = [
         "orders",
         "status text, created_at timestamp with time zone, expired_at timestamp with time zone",
         "pending 900 1800;cancelled 800 1700",
-        &["deadline = \"expired_at\"", "set = { status = \"'cancelled'\" }"],
-        0,
+        &["deadline = \"expired_at\"", "# set = { status = \"'cancelled'\" }"],
+        1,
     ),
 ];
 
@@ -201,7 +209,183 @@ fn a_table_without_a_key_is_not_guessed() {
     );
     found.tables[0].unique.clear();
     let proposal = propose(&found, &answers()).unwrap();
-    let asked: Vec<String> = proposal.questions().flat_map(Remark::options).collect();
+    let asked: Vec<String> = proposal.questions().flat_map(Ask::options).collect();
     assert_eq!(asked, ["--key COLUMN"]);
     assert!(!proposal.description().contains("\nkey = "));
+}
+
+#[test]
+fn releases_are_read_from_one_line() {
+    let read = |text: &str| {
+        let keys = parse_release(text).unwrap();
+        toml::to_string(&keys).unwrap().replace('\n', "; ")
+    };
+    assert_eq!(
+        read("article.reserved -= line.pieces from purchase_line AS line WHERE line.no = row.no"),
+        "table = \"article\"; from = \"purchase_line AS line\"; where = \"line.no = row.no\"; ; [add]; reserved = \"-line.pieces\"; "
+    );
+    assert_eq!(
+        read("shop.\"Event\".\"Free\" += row.a + row.b WHERE \"Event\".id = row.event_id"),
+        "table = \"shop.Event\"; where = '\"Event\".id = row.event_id'; ; [add]; Free = \"row.a + row.b\"; "
+    );
+    assert_eq!(
+        read("t.n -= a.x + 1 FROM a WHERE a.y = row.y"),
+        "table = \"t\"; from = \"a\"; where = \"a.y = row.y\"; ; [add]; n = \"-(a.x + 1)\"; "
+    );
+    assert_eq!(
+        read("DELETE seat_hold WHERE seat_hold.no = row.no"),
+        "delete = \"seat_hold\"; where = \"seat_hold.no = row.no\"; "
+    );
+    assert_eq!(
+        read("asset.copy SET status = 7, at = now() WHERE copy.id = row.copy"),
+        "table = \"asset.copy\"; where = \"copy.id = row.copy\"; ; [set]; at = \"now()\"; status = \"7\"; "
+    );
+    for text in [
+        "",
+        "article",
+        "article.reserved -= 1",
+        "article -= 1 WHERE true",
+        "article.reserved = 1 WHERE true",
+    ] {
+        assert!(
+            parse_release(text).unwrap_err().contains("write article.reserved -= line.pieces"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn times_are_read_and_written_as_intervals() {
+    let found =
+        found("orders", "status text, created_at timestamp with time zone", "new 900;expired 800");
+    for (text, words) in [
+        ("30m", "30 minutes"),
+        ("1m", "1 minute"),
+        ("90s", "90 seconds"),
+        ("5d", "5 days"),
+        ("120m", "2 hours"),
+        ("250ms", "250 milliseconds"),
+    ] {
+        let answers = Answers { after: Some(interval(text).unwrap()), ..answers() };
+        let text = propose(&found, &answers).unwrap().description();
+        assert!(text.contains(&format!("created_at + interval '{words}'\"")), "{text}");
+    }
+    for text in ["", "30", "m", "0m", "-1m", "1y", "99999999999999999999d"] {
+        assert!(interval(text).unwrap_err().contains("write 30m"), "{text}");
+    }
+}
+
+/// The time from creation to deadline is known only where most rows have the same one.
+#[test]
+fn most_distances_have_to_be_alike() {
+    for (deadlines, after) in [
+        ([2800.0, 2800.2, 2799.9, 2800.0, 1060.0], Some(1_800_000)),
+        ([1060.0, 2800.0, 1090.0, 1001.0, 4000.0], None),
+        ([400.0, 400.0, 400.0, 400.0, 400.0], None),
+    ] {
+        let rows = deadlines.map(|it| format!("open 1000 {it}")).join(";");
+        let columns =
+            "status text, created_at timestamp with time zone, expires_at timestamp with time zone";
+        let (found, none) = propose(&found("orders", columns, &rows), &answers()).unwrap().after;
+        assert_eq!(none.is_some_and(|it| it.starts_with("from ")).then_some(found), after);
+    }
+}
+
+#[test]
+fn names_have_parts() {
+    for (name, expected) in [
+        ("OrderDate", "order date"),
+        ("order_date", "order date"),
+        ("orderDate", "order date"),
+        ("AWAITING_PAYMENT", "awaiting payment"),
+        ("awaiting payment", "awaiting payment"),
+        ("_qty2", "qty2"),
+    ] {
+        assert_eq!(words::parts(name).join(" "), expected, "{name}");
+    }
+}
+
+#[test]
+fn states_wait_for_one_thing() {
+    for (state, family) in [
+        ("pending", Some("pending")),
+        ("Submitted", Some("submitted")),
+        ("awaiting payment", Some(words::FOR_PAYMENT)),
+        ("pending_payment", Some(words::FOR_PAYMENT)),
+        ("UNPAID", Some(words::FOR_PAYMENT)),
+        ("requires_payment_method", Some("requires")),
+        ("requires_confirmation", Some("requires")),
+        ("AWAITING_OFFLINE_PAYMENT", None),
+        ("awaiting_shipment", None),
+        ("processing", None),
+        ("draft", None),
+        ("n", None),
+        ("renewed", None),
+    ] {
+        assert_eq!(words::waiting(state), family, "{state}");
+    }
+}
+
+#[test]
+fn the_most_exact_word_is_the_closed_state() {
+    for (states, expected) in [
+        (&["CANCELLED", "EXPIRED"][..], Some("EXPIRED")),
+        (&["canceled", "closed"], Some("canceled")),
+        (&["auto_cancelled", "paid"], Some("auto_cancelled")),
+        (&["timed_out"], Some("timed_out")),
+        (&["failed", "paid"], None),
+    ] {
+        assert_eq!(words::closed(states), expected);
+    }
+}
+
+#[test]
+fn names_of_counters_say_which_way_they_go() {
+    for (column, expected) in [
+        ("reserved", Some(0)),
+        ("num_allocated", Some(0)),
+        ("qty_on_hold", Some(0)),
+        ("quantity_sold", Some(0)),
+        ("remaining_quantity", Some(1)),
+        ("on_hand", Some(1)),
+        ("num_in_stock", Some(1)),
+        ("qty", Some(1)),
+        ("quantity", Some(2)),
+        ("initial_quantity_available", None),
+        ("total_count", None),
+        ("price", None),
+    ] {
+        assert_eq!(words::counter(column), expected, "{column}");
+    }
+}
+
+#[test]
+fn times_of_creation_are_no_deadlines() {
+    for (column, created, deadline) in [
+        ("created_at", true, false),
+        ("date_placed", true, false),
+        ("OrderDate", true, false),
+        ("inserted_at", true, false),
+        ("expires_at", false, true),
+        ("pay_until", false, true),
+        ("session_expiry", false, true),
+        ("due_date", false, true),
+        ("birth_date", false, false),
+        ("cancel_time", false, false),
+    ] {
+        assert_eq!(
+            (words::is_created(column), words::is_deadline(column)),
+            (created, deadline),
+            "{column}"
+        );
+    }
+}
+
+#[test]
+fn one_of_many() {
+    for (table, one) in
+        [("orders", "order"), ("Invoices", "invoice"), ("purchase", "purchase"), ("bus", "bus")]
+    {
+        assert_eq!(words::one_of(table), one);
+    }
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use deadpool_postgres::Transaction;
-use overdue::internals::store::{Connection, orders::Effect};
+use overdue::internals::{
+    effect::EffectKeys,
+    store::{Connection, orders::Effect},
+};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Row};
 
@@ -30,6 +33,16 @@ pub const WRITTEN_OVERDUE: &str = include_str!("../written/close_overdue.sql");
 /// The effect `close` with this statement instead of its description.
 pub fn written(sql: &str) -> Effect {
     Effect::written("close", sql, Some(WRITTEN_OVERDUE))
+}
+
+/// An effect from the keys of its description, or from a file with them.
+pub fn described(name: &str, text: &str) -> Effect {
+    let mut keys: toml::Table = toml::from_str(text).unwrap();
+    if let Some(effects) = keys.remove("effects") {
+        keys = effects[name].as_table().unwrap().clone();
+    }
+    let keys: EffectKeys = keys.try_into().unwrap();
+    Effect::described(keys.description(name).unwrap().unwrap())
 }
 
 /// `prefix-0`, `prefix-1`, …

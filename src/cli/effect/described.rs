@@ -28,6 +28,9 @@ const MOST_READ: i64 = 10_000;
 /// Changes that a described effect would make.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct WouldDo {
+    /// The reason why the changes are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<String>,
     /// Open rows that it was tried on, due or not.
     pub(super) rows: usize,
     /// Examples by table: `shop.purchase 4711: state 10 → 90`.
@@ -63,6 +66,7 @@ impl WouldDo {
             format!("{}: {}", other.table, what.collect::<Vec<_>>().join(", "))
         });
         let mut would = Self {
+            failure: None,
             rows: ids.len(),
             examples: examples.collect(),
             sums: tables().flat_map(TableImages::sums).collect(),
@@ -110,6 +114,11 @@ impl WouldDo {
         Ok(Some(would))
     }
 
+    /// Changes that are not known, because one of the rows cannot be closed.
+    pub(super) fn unknown(error: &StoreError) -> Self {
+        Self { failure: Some(error.answer()), ..Self::default() }
+    }
+
     fn finding(&mut self, what: String) {
         self.findings.push(what);
     }
@@ -135,6 +144,12 @@ impl WouldDo {
 
 impl fmt::Display for WouldDo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(failure) = &self.failure {
+            return writeln!(
+                f,
+                "  would do     is not known, because closing these rows together fails: {failure}"
+            );
+        }
         let rows = counted(self.rows, "open row");
         writeln!(f, "  would do     to {rows}, due or not, rolled back: {}", listed(&self.sums))?;
         self.examples.iter().try_for_each(|it| writeln!(f, "               {it}"))?;
@@ -222,7 +237,7 @@ fn raised(description: &Description, facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// A deadline that is over in every open row is the time of creation, as a rule.
+/// A deadline that is over in every open row is most likely the time of creation.
 fn every_row_is_late(
     Description { deadline: column, .. }: &Description,
     open: &OpenOrders,

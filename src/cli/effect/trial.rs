@@ -14,22 +14,22 @@ use crate::{
 /// Orders of each kind that an effect is tried on.
 const TRIED: i64 = 20;
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     /// Orders.
     pub(super) orders: usize,
     /// Open orders among them, where none was named.
     pub(super) open: Vec<OrderId>,
-    /// What would have become of them: the word, and how many.
+    /// Their outcomes: the word, and the number of orders.
     pub(super) outcomes: BTreeMap<String, usize>,
-    /// What the effect does wrong, for the first order that shows it.
+    /// The fault of the effect, for the first order that shows it.
     pub(super) failure: Option<String>,
     /// The first order that fails although others are closed.
     pub(super) bad_order: Option<String>,
     /// The first that is overdue and would stay open.
     pub(super) guarded: Option<OrderId>,
-    /// What could not be tried.
+    /// A part that could not be tried.
     pub(super) untried: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Trial {
         let waits = |outcome: &Outcome| matches!(outcome, Outcome::NotDue { remaining } if !remaining.is_zero());
         let text = |(id, reason): (&OrderId, &str)| format!("order {id}: {reason}");
         let (misfit, bad) = (failed(&ids, &outcomes, true), failed(&ids, &outcomes, false));
-        // One that nobody named, where others are closed, says nothing about the effect.
+        // An order that was not named, where others are closed, says nothing about the effect.
         let is_usable =
             named.is_empty() && outcomes.iter().any(|outcome| outcome.final_state().is_some());
         let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };

@@ -1,96 +1,69 @@
 //! Questions at a terminal: one for each guess, with the guess as the default.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Write as _},
-};
+use std::io::{self, Write as _};
 
-use super::look;
+use super::Subject;
 use crate::{
     cli::{exit::Failure, output::report},
-    effect::{
-        description::TableName,
-        proposal::{Answers, Ask, Proposal, Remark, found::Found},
-    },
-    store::Store,
+    effect::proposal::{Answers, Ask, Proposal, found::Found},
     text::printable,
 };
 
-/// Asks until nothing is open.
+/// Asks until every guess and every question has an answer.
 pub(super) async fn ask(
-    store: &Store,
-    table: &TableName,
-    own_schema: &str,
+    subject: &Subject<'_>,
     answers: &mut Answers,
 ) -> Result<(Proposal, Found), Failure> {
-    let mut asked: BTreeSet<Ask> = BTreeSet::new();
-    let (mut proposal, mut found) = look(store, table, own_schema, answers).await?;
+    let mut asked: Vec<Ask> = Vec::new();
+    let (mut proposal, mut found) = subject.look(answers).await?;
     loop {
-        let Some(remark) = proposal.remarks().find(|it| !asked.contains(&it.ask)).cloned() else {
-            return Ok((proposal, found));
-        };
-        show(&remark);
-        let before = answers.clone();
-        let answer = read(&remark)?;
-        if let Err(what) = answers.take(&remark.ask, &found, &answer) {
-            report(what);
+        let is_new =
+            |ask: &&Ask| !asked.iter().any(|it| (it.option, &it.about) == (ask.option, &ask.about));
+        let Some(ask) = proposal.asks().find(is_new).cloned() else { return Ok((proposal, found)) };
+        report(format!("\n{}", ask.why));
+        if ask.choices.len() > 1 {
+            (1..).zip(&ask.choices).for_each(|(number, it)| report(format!("  {number}. {it}")));
+        }
+        let mut with_answer = answers.clone();
+        if let Err(why) = with_answer.take(&ask, &found, &read(&ask)?) {
+            report(why);
             continue;
         }
-        match look(store, table, own_schema, answers).await {
-            Ok(now) => (proposal, found) = now,
-            Err(failure) => {
-                report(failure);
-                *answers = before;
-                continue;
+        match subject.look(&with_answer).await {
+            Err(failure) => report(failure),
+            Ok(now) => {
+                (proposal, found) = now;
+                *answers = with_answer;
+                asked.push(ask);
             }
-        }
-        asked.insert(remark.ask);
-    }
-}
-
-fn show(remark: &Remark) {
-    report(format!("\n{}", remark.what));
-    if let [_, _, ..] = &remark.choices[..] {
-        for (number, choice) in (1..).zip(&remark.choices) {
-            report(format!("  {number}. {choice}"));
         }
     }
 }
 
 /// Reads an answer; a number is one of the choices, an empty line is the first of them.
-fn read(remark: &Remark) -> Result<String, Failure> {
+fn read(ask: &Ask) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::failed(format!("cannot read the answer: {error}"));
-    let default = remark
-        .choices
-        .first()
-        .filter(|_| !matches!(remark.ask, Ask::Sign(_)) || remark.choices.len() == 1);
-    let name = match &remark.ask {
-        Ask::Key => "key".to_owned(),
-        Ask::Open => "open".to_owned(),
-        Ask::State(column) => column.clone(),
-        Ask::Deadline => "deadline".to_owned(),
-        Ask::Zone => "zone".to_owned(),
-        Ask::After => "after".to_owned(),
-        Ask::Delete => "delete".to_owned(),
-        Ask::Sign(counter) => format!("{counter} (+, -, n)"),
-    };
+    let Ask { option, about, choices, is_needed, .. } = ask;
+    // A sign is typed: the wrong one doubles the fault.
+    let default = choices.first().filter(|_| !(*is_needed && *option == "release"));
+    let name = if *option == "set" { about } else { *option };
     let shown = default.map_or_else(String::new, |it| format!(" [{it}]"));
+    let none = if *option == "release" { " (or none)" } else { "" };
     loop {
         let mut stderr = io::stderr();
-        write!(stderr, "{}: ", printable(&format!("{name}{shown}"))).map_err(unreadable)?;
+        write!(stderr, "{}: ", printable(&format!("{name}{none}{shown}"))).map_err(unreadable)?;
         stderr.flush().map_err(unreadable)?;
         let mut answer = String::new();
         if io::stdin().read_line(&mut answer).map_err(unreadable)? == 0 {
             return Err(Failure::failed("nothing was written"));
         }
         let answer = answer.trim();
-        let chosen =
-            answer.parse::<usize>().ok().and_then(|it| remark.choices.get(it.checked_sub(1)?));
-        match (answer, chosen, default) {
-            ("", _, Some(default)) => return Ok(default.clone()),
-            ("", _, None) => {}
-            (_, Some(chosen), _) if remark.choices.len() > 1 => return Ok(chosen.clone()),
-            _ => return Ok(answer.to_owned()),
+        let number = answer.parse::<usize>().ok().filter(|_| choices.len() > 1);
+        let chosen = number.and_then(|it| choices.get(it.checked_sub(1)?));
+        match chosen.or(default.filter(|_| answer.is_empty())) {
+            Some(chosen) => return Ok(chosen.clone()),
+            None if answer.is_empty() => {}
+            None => return Ok(answer.to_owned()),
         }
     }
 }

@@ -30,7 +30,7 @@ struct There {
 }
 
 impl Files {
-    /// Looks what is there.
+    /// The folder without files, or with files to which a table is added.
     pub(super) fn look(folder: &Path, adds: bool) -> Result<Self, Failure> {
         let folder = folder.to_owned();
         if !adds {
@@ -63,7 +63,10 @@ impl Files {
         let is_name = |it: &str| {
             !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
         };
-        for (option, name) in [("--effect", &answers.effect), ("--timeout", &answers.timeout)] {
+        let Answers { effect, timeout, .. } = answers;
+        let effect = effect.as_deref().unwrap_or_default();
+        let timeout = timeout.as_deref().unwrap_or_default();
+        for (option, name) in [("--effect", effect), ("--timeout", timeout)] {
             if !is_name(name) {
                 return Err(Failure::usage(format!(
                     "{option}: `{name}` is no name: write letters, digits, `_` and `-`"
@@ -73,22 +76,19 @@ impl Files {
         let Some(there) = &self.there else { return Ok(()) };
         let settings = parsed(OVERDUE, &there.settings)?;
         let topology = parsed(TOPOLOGY, &there.topology)?;
-        if settings.get("effects").and_then(|it| it.get(&answers.effect)).is_some() {
-            return Err(Failure::failed(format!(
-                "{OVERDUE} already has [effects.{}]: nothing was written; name another one with --effect",
-                answers.effect
-            )));
-        }
+        let has_effect = settings.get("effects").is_some_and(|it| it.get(effect).is_some());
         let mut timeouts =
             topology.get("timeout").and_then(|it| it.as_array()).into_iter().flatten();
-        if timeouts.any(|it| it.get("name").and_then(toml::Value::as_str) == Some(&answers.timeout))
-        {
-            return Err(Failure::failed(format!(
-                "{TOPOLOGY} already has the timeout `{}`: nothing was written; name another one with --timeout",
-                answers.timeout
-            )));
-        }
-        Ok(())
+        let has_timeout =
+            timeouts.any(|it| it.get("name").and_then(toml::Value::as_str) == Some(timeout));
+        let (there, option) = match (has_effect, has_timeout) {
+            (true, _) => (format!("{OVERDUE} already has [effects.{effect}]"), "--effect"),
+            (_, true) => (format!("{TOPOLOGY} already has the timeout `{timeout}`"), "--timeout"),
+            _ => return Ok(()),
+        };
+        Err(Failure::failed(format!(
+            "{there}: nothing was written; name another one with {option}"
+        )))
     }
 
     /// Writes them.

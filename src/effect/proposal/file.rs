@@ -1,8 +1,6 @@
 //! A proposal as the text of `overdue.toml` and `topology.toml`.
 
-use std::fmt::Write as _;
-
-use super::{Point, Proposal, ReleasePoint, Remark, Value};
+use super::{Ask, Point, Proposal};
 use crate::{
     effect::description::ReleaseKeys,
     text::{duration, one_line},
@@ -10,7 +8,7 @@ use crate::{
 
 /// The beginning of `overdue.toml`.
 pub const SETTINGS: &str = "\
-# overdue.toml: the settings. Every key: docs/settings.md; `overdue config` shows those in effect.
+# overdue.toml: the settings. Every key: docs/settings.md; `overdue config` shows the values in effect.
 
 # [broker]
 # url = \"amqp://user:password@host:5672/%2f\"
@@ -26,23 +24,24 @@ const RETRIES: [u64; 2] = [5_000, 60_000];
 impl Proposal {
     /// `[effects.NAME]` with its releases.
     pub fn description(&self) -> String {
-        let mut text = String::new();
-        line(
-            &mut text,
-            &format!(
-                "# Rows of {} that are overdue. Every key: docs/effects.md",
-                one_line(&self.table)
-            ),
-        );
-        for note in &self.notes {
-            line(&mut text, &format!("# note: {}", one_line(note)));
+        let Self { effect, table, notes, points, .. } = self;
+        let title =
+            format!("# Rows of {} that are overdue. Every key: docs/effects.md", one_line(table));
+        let mut lines = vec![title];
+        lines.extend(notes.iter().map(|it| format!("# note: {}", one_line(it))));
+        lines.push(format!("[effects.{}]", key(effect)));
+        for Point { key: name, lines: of_point, asks } in points {
+            let is_release = *name == "release";
+            lines.extend(is_release.then(String::new));
+            lines.extend(asks.iter().map(remark));
+            lines.extend(is_release.then(|| format!("[[effects.{}.release]]", key(effect))));
+            // A release without its amount is refused, so nothing runs before the team has chosen the sign.
+            let is_needed = asks.iter().any(|it| it.is_needed);
+            let is_left_out = |it: &str| is_needed && (!is_release || it.starts_with("add = "));
+            let mark = |it: &String| if is_left_out(it) { format!("# {it}") } else { it.clone() };
+            lines.extend(of_point.iter().map(mark));
         }
-        line(&mut text, &format!("[effects.{}]", key(&self.effect)));
-        self.points.iter().for_each(|point| point_lines(&mut text, point));
-        for release in &self.releases {
-            release_lines(&mut text, &self.effect, release);
-        }
-        text
+        lines.join("\n") + "\n"
     }
 
     /// A whole `topology.toml`; `name` is the prefix of every exchange and queue.
@@ -52,159 +51,84 @@ impl Proposal {
         levels.dedup();
         let levels: Vec<String> =
             levels.into_iter().map(|it| format!("\"{}\"", duration(it))).collect();
-        let timeout = self.timeout_section(name);
         format!(
             "\
-# topology.toml: the delays, and what happens after them. Every key: docs/topology.md
+# topology.toml: the delays, and the effects after them. Every key: docs/topology.md
 name = \"{name}\"  # prefix of every exchange and queue; nothing outside it is ever touched
 
 [delay]
 strategy = \"levels\"  # one queue per level, on every RabbitMQ since 4.0
-levels = [{}]  # the delays that there are; retries and longer waits use them too
+levels = [{levels}]  # the delays that there are; retries and longer waits use them too
 
 {timeout}
 [retry]
 after = [\"5s\", \"1m\"]  # an order that fails is tried again after these, then its message is parked
 ",
-            levels.join(", ")
+            levels = levels.join(", "),
+            timeout = self.timeout_section(name),
         )
     }
 
     /// `[[timeout]]`.
     pub fn timeout_section(&self, topology: &str) -> String {
-        let (after, why) = &self.after;
+        let Self { timeout, effect, after: (after, why), points, .. } = self;
         let after = duration(*after);
-        let Self { timeout, effect, .. } = self;
-        let mut text = String::new();
-        line(&mut text, "[[timeout]]");
-        line(
-            &mut text,
-            &format!(
-                "name = \"{timeout}\"  # queue {topology}.{timeout}; publish with the routing key {after}.{timeout}"
-            ),
-        );
-        if let Some(why) = why {
-            line(
-                &mut text,
-                &format!("# guess: {}; or: --after 2h, and a level of this length", one_line(why)),
-            );
-        }
-        line(
-            &mut text,
-            &format!("after = \"{after}\"  # the delay where the publisher names no other"),
-        );
-        line(
-            &mut text,
-            &format!(
-                "effect = {}  # what happens then: [effects.{}] in overdue.toml",
-                quoted(effect),
-                key(effect)
-            ),
-        );
-        if self.points.iter().any(|point| point.key == "delete") {
-            line(
-                &mut text,
-                "gone = \"ack\"  # a message whose row was deleted before is acked after one retry",
-            );
-        }
-        text
+        let why = why.as_ref().map_or_else(String::new, |why| {
+            format!("# guess: {}; or: --after 2h, and a level of this length\n", one_line(why))
+        });
+        let deletes = points.iter().any(|point| point.key == "delete");
+        let gone = if deletes {
+            "gone = \"ack\"  # a message whose row was deleted before is acked after one retry\n"
+        } else {
+            ""
+        };
+        format!(
+            "\
+[[timeout]]
+name = \"{timeout}\"  # queue {topology}.{timeout}; publish with the routing key {after}.{timeout}
+{why}after = \"{after}\"  # the delay where the publisher names no other
+effect = {quoted}  # [effects.{key}] in overdue.toml
+{gone}",
+            quoted = quoted(effect),
+            key = key(effect),
+        )
     }
 }
 
-fn line(text: &mut String, line: &str) {
-    // Writing to a string cannot fail.
-    let _written = writeln!(text, "{line}");
+fn remark(ask: &Ask) -> String {
+    let why = one_line(&ask.why);
+    if ask.is_needed {
+        return format!("# needs an answer: {why}; {}", one_line(ask.options().join(", or ")));
+    }
+    let choices = [why]
+        .into_iter()
+        .chain(ask.choices.iter().skip(1).map(|it| format!("or: {}", one_line(it))));
+    format!("# guess: {}", choices.collect::<Vec<_>>().join("; "))
 }
 
-fn point_lines(text: &mut String, point: &Point) {
-    let Point { key: name, value, remark } = point;
-    if let Some(remark) = remark {
-        line(text, &remark_line(remark));
-    }
-    let Some(value) = value else {
-        let Some(remark) = remark else { return };
-        match (*name, &remark.line, remark.choices.first()) {
-            ("set", Some(shown), _) => line(text, &format!("# set = {}", one_line(shown))),
-            ("open" | "deadline" | "zone", Some(shown), _)
-            | ("open" | "deadline" | "zone", None, Some(shown)) => {
-                line(text, &format!("# {name} = {}", one_line(quoted(shown))));
-            }
-            _ => {}
-        }
-        return;
+/// The keys of a release as lines of TOML.
+pub(super) fn release(keys: &ReleaseKeys) -> Vec<String> {
+    let ReleaseKeys { table, delete, add, set, from, condition } = keys;
+    let text = |name: &str, value: &Option<String>| {
+        value.as_ref().map(|it| format!("{name} = {}", quoted(it)))
     };
-    let value = match value {
-        Value::Text(value) => quoted(value),
-        Value::Set(assignments) => {
-            inline(assignments.iter().map(|(column, value)| (column, value)))
-        }
-        Value::True => "true".to_owned(),
+    let pairs = |name: &str, values: &std::collections::BTreeMap<String, String>| {
+        (!values.is_empty()).then(|| format!("{name} = {}", inline(values)))
     };
-    let why = if *name == "since" && value != "\"all\"" {
-        "  # rows that were due earlier stay open, until somebody moves this"
-    } else {
-        ""
-    };
-    line(text, &format!("{name} = {value}{why}"));
-}
-
-fn remark_line(remark: &Remark) -> String {
-    let Remark { what, choices, is_needed, .. } = remark;
-    let what = one_line(what);
-    if *is_needed {
-        return format!("# needs an answer: {what}; {}", one_line(remark.options().join(", or ")));
-    }
-    let others: Vec<&str> = choices.iter().skip(1).map(String::as_str).collect();
-    let others = if others.is_empty() {
-        String::new()
-    } else {
-        format!("; or: {}", one_line(others.join("; or: ")))
-    };
-    format!("# guess: {what}{others}")
-}
-
-fn release_lines(text: &mut String, effect: &str, release: &ReleasePoint) {
-    let mut block = String::new();
-    line(&mut block, &format!("[[effects.{}.release]]", key(effect)));
-    let ReleaseKeys { table, delete, add, set, from, condition } = &release.keys;
-    for (name, value) in [("table", table), ("delete", delete)] {
-        if let Some(value) = value {
-            line(&mut block, &format!("{name} = {}", quoted(value)));
-        }
-    }
-    for (name, values) in [("add", add), ("set", set)] {
-        if !values.is_empty() {
-            line(&mut block, &format!("{name} = {}", inline(values)));
-        }
-    }
-    for (name, value) in [("from", from), ("where", condition)] {
-        if let Some(value) = value {
-            line(&mut block, &format!("{name} = {}", quoted(value)));
-        }
-    }
-    line(text, "");
-    let Some(remark) = &release.remark else {
-        text.push_str(&block);
-        return;
-    };
-    line(text, &remark_line(remark));
-    // A block without its amount is refused, so nothing runs before the team has chosen the sign.
-    for it in block.lines() {
-        let is_left_out = remark.is_needed && it.starts_with("add = ");
-        line(text, &if is_left_out { format!("# {it}") } else { it.to_owned() });
-    }
+    let lines =
+        [text("table", table), text("delete", delete), pairs("add", add), pairs("set", set)];
+    lines.into_iter().chain([text("from", from), text("where", condition)]).flatten().collect()
 }
 
 /// Columns and values as an inline table of TOML.
 pub(super) fn inline<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    let pairs = pairs.into_iter();
-    let pairs: Vec<String> =
-        pairs.map(|(column, value)| format!("{} = {}", key(column), quoted(value))).collect();
+    let pair = |(column, value): (&String, &String)| format!("{} = {}", key(column), quoted(value));
+    let pairs: Vec<String> = pairs.into_iter().map(pair).collect();
     format!("{{ {} }}", pairs.join(", "))
 }
 
 /// A text of TOML, in one line.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     if text.contains(char::is_control) {
         return toml::Value::String(text.to_owned()).to_string();
     }

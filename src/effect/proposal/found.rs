@@ -1,11 +1,17 @@
 //! A table as it was found: its columns, its neighbours, and some of its rows.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use super::words;
+use crate::text::{
+    about, counted,
+    sql::{identifier, literal},
+};
 
-/// Rows that are looked at, at the most.
-pub const MOST_ROWS: usize = 10_000;
+/// Most rows that are looked at.
+pub const MOST_ROWS: u16 = 10_000;
 /// Numbers of this size are milliseconds since 1970.
 pub(super) const MILLISECONDS: f64 = 1e11;
 /// A column with more values than this has no states.
@@ -114,21 +120,27 @@ pub struct Reading {
     pub in_zone: String,
 }
 
-/// The meaning of a column of times for the open rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Deadlines {
-    pub(super) open: usize,
-    pub(super) overdue: usize,
-    pub(super) never: usize,
-    /// How long ago the newest and the oldest was that has passed, in seconds.
-    pub(super) newest: f64,
-    pub(super) oldest: f64,
-}
-
 impl Found {
     /// The table that was asked for.
     pub fn table(&self) -> Option<&Table> {
         self.tables.first()
+    }
+
+    /// Whether it is a table, not a view or the like.
+    pub fn is_table(&self) -> bool {
+        self.table().is_some_and(|it| it.kind == "r" || it.kind == "p")
+    }
+
+    /// Tables that refer to the table, with their columns of states.
+    pub fn states_of_children(&mut self) -> Vec<(String, &mut Column)> {
+        let own = self.table().map(|it| it.id);
+        let refers = |id: u32| self.links.iter().any(|it| it.from == id && Some(it.to) == own);
+        let children = self.tables.iter_mut().filter(|it| refers(it.id) && Some(it.id) != own);
+        let states = children.filter_map(|it| {
+            let name = it.sql();
+            Some((name, it.columns.iter_mut().find(|it| it.is_state())?))
+        });
+        states.collect()
     }
 
     pub(super) fn of(&self, id: u32) -> Option<&Table> {
@@ -138,8 +150,9 @@ impl Found {
     /// The columns whose values are looked at.
     pub fn looked_at(&self) -> Vec<&Column> {
         let columns = self.table().map_or(&[][..], |it| &it.columns);
-        let is_of_use =
-            |it: &&Column| it.is_state() || it.is_time() || it.is_flag() || it.is_epoch();
+        let is_of_use = |it: &&Column| {
+            it.is_state() || it.is_time() || it.is_flag() || it.is_epoch() || it.is_cause()
+        };
         columns.iter().filter(is_of_use).collect()
     }
 }
@@ -147,15 +160,15 @@ impl Found {
 impl Table {
     /// Its name as `table` of a description has it.
     pub(super) fn key(&self) -> String {
-        let part = |name: &String| {
-            if name.contains(['.', '"']) {
-                format!("\"{}\"", name.replace('"', ""))
-            } else {
-                name.clone()
-            }
-        };
-        let schema = self.schema.as_ref().map_or_else(String::new, |it| part(it) + ".");
-        schema + &part(&self.name)
+        let sql = self.sql();
+        let has_dot = self.schema.iter().chain([&self.name]).any(|it| it.contains('.'));
+        if has_dot { sql } else { sql.replace('"', "") }
+    }
+
+    /// Its name in SQL.
+    pub(super) fn sql(&self) -> String {
+        let schema = self.schema.as_ref().map_or_else(String::new, |it| identifier(it) + ".");
+        schema + &identifier(&self.name)
     }
 
     pub(super) fn column(&self, name: &str) -> Option<&Column> {
@@ -175,7 +188,50 @@ impl Column {
         let is_of_type =
             ["text", "character varying", "character", "smallint", "integer", "citext"]
                 .contains(&self.kind.as_str());
-        words::is_state(&self.name) && (is_of_type || !self.labels.is_empty())
+        self.has(words::STATE) && (is_of_type || !self.labels.is_empty())
+    }
+
+    /// Whether a part of its name is one of the words.
+    pub(super) fn has(&self, words: &str) -> bool {
+        words::has(&self.name, words)
+    }
+
+    /// Whether its name is one of the words.
+    pub(super) fn is(&self, words: &str) -> bool {
+        words::is(&self.name, words)
+    }
+
+    /// That it does not say that a row has ended.
+    pub(super) fn not_ended(&self) -> String {
+        let name = identifier(&self.name);
+        if self.is_flag() { format!("NOT {name}") } else { format!("{name} IS NULL") }
+    }
+
+    /// The present as a value of it.
+    pub(super) fn now(&self, zone: Option<&str>) -> String {
+        let zone = zone.unwrap_or("UTC");
+        let has_no_zone = self.kind.starts_with("timestamp without");
+        if has_no_zone {
+            format!("now() AT TIME ZONE {}", literal(zone))
+        } else {
+            "now()".to_owned()
+        }
+    }
+
+    /// That it has one of these values.
+    pub(super) fn is_one_of(&self, values: &[&str]) -> String {
+        let name = identifier(&self.name);
+        let values: Vec<String> = values.iter().map(|it| self.literal(it)).collect();
+        match &values[..] {
+            [value] => format!("{name} = {value}"),
+            values => format!("{name} IN ({})", values.join(", ")),
+        }
+    }
+
+    /// Whether it has the reason of an end, by a code.
+    pub(super) fn is_cause(&self) -> bool {
+        let is_code = self.is_number() || !self.labels.is_empty();
+        is_code && self.has(words::CAUSE) && self.has(words::ENDED_IN_TIME)
     }
 
     pub(super) fn is_flag(&self) -> bool {
@@ -203,11 +259,8 @@ impl Column {
 
     /// A value as it is written in SQL.
     pub(super) fn literal(&self, value: &str) -> String {
-        if self.is_number() || self.is_flag() {
-            value.to_owned()
-        } else {
-            crate::text::sql::literal(value)
-        }
+        let is_bare = self.is_number() || self.is_flag();
+        if is_bare { value.to_owned() } else { literal(value) }
     }
 
     /// The value of its default, if that is a literal.
@@ -215,6 +268,17 @@ impl Column {
         let text = self.default.as_deref()?;
         let is_literal = text.starts_with(['\'', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
         if is_literal { literals(text).into_iter().next() } else { None }
+    }
+
+    /// The values that its type or CHECK names.
+    fn declared(&self) -> impl Iterator<Item = String> {
+        let checked = self.check.as_deref().map(literals).unwrap_or_default();
+        self.labels.iter().cloned().chain(checked)
+    }
+
+    /// Whether its type or CHECK names the value.
+    pub(super) fn declares(&self, value: &str) -> bool {
+        self.declared().any(|it| it == value)
     }
 
     /// Its states: those that rows have, the commonest first, then those that its type, CHECK or default names.
@@ -231,8 +295,7 @@ impl Column {
             states.push((value.to_owned(), 1));
         }
         states.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let checked = self.check.as_deref().map(literals).unwrap_or_default();
-        for value in self.labels.iter().cloned().chain(checked).chain(self.default_value()) {
+        for value in self.declared().chain(self.default_value()) {
             if !states.iter().any(|(known, _)| *known == value) {
                 states.push((value, 0));
             }
@@ -260,26 +323,32 @@ impl Sample {
     }
 
     /// The value of each row as a number.
-    pub(super) fn numbers(&self, column: &str) -> impl Iterator<Item = Option<f64>> {
+    pub fn numbers(&self, column: &str) -> impl Iterator<Item = Option<f64>> {
         self.values(column).map(|it| it.and_then(|it| it.parse().ok()))
     }
 
-    /// The meaning of a column as the deadline of the rows for which `open` is true; `seconds` after it.
-    pub(super) fn deadlines(&self, column: &str, open: &[bool]) -> Deadlines {
-        let mut found =
-            Deadlines { open: 0, overdue: 0, never: 0, newest: f64::INFINITY, oldest: 0.0 };
-        for (time, _) in self.numbers(column).zip(open).filter(|(_, open)| **open) {
-            found.open += 1;
-            match time.map(|it| if it > MILLISECONDS { it / 1000.0 } else { it }) {
-                None => found.never += 1,
-                Some(time) if time <= self.now => {
-                    found.overdue += 1;
-                    found.newest = found.newest.min(self.now - time);
-                    found.oldest = found.oldest.max(self.now - time);
-                }
-                Some(_) => {}
-            }
+    /// The meaning of a column as the deadline of open rows; and whether each one was due a short time ago, as by a time of creation.
+    pub(super) fn meaning(&self, column: &str, open: &[bool]) -> (String, bool) {
+        let times = self.numbers(column).zip(open).filter(|(_, open)| **open);
+        let seconds = |it: f64| if it > MILLISECONDS { it / 1000.0 } else { it };
+        let times: Vec<Option<f64>> = times.map(|(time, _)| time.map(seconds)).collect();
+        let past = times.iter().flatten().map(|it| self.now - it).filter(|it| *it >= 0.0);
+        let (overdue, newest) =
+            past.fold((0, f64::INFINITY), |(n, least), it| (n + 1, least.min(it)));
+        let never = times.iter().filter(|it| it.is_none()).count();
+        let open = times.len();
+        let mut text =
+            format!("by {column} {overdue} of {} are overdue", counted(open, "open row"));
+        if open == 0 {
+            text = format!("no row is open, so {column} was compared with none");
         }
-        found
+        if overdue > 0 {
+            let newest = Duration::try_from_secs_f64(newest).unwrap_or(Duration::MAX);
+            text = format!("{text}, the newest by {}", about(newest));
+        }
+        if never > 0 {
+            text = format!("{text}, and {never} have none");
+        }
+        (text, open > 2 && overdue + never == open && newest < 900.0)
     }
 }

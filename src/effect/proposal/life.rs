@@ -1,329 +1,329 @@
-//! Which rows are open, and what becomes of those that are overdue.
+//! The rows that are open, and their change when they are overdue.
 
-use super::{Ask, Proposer, Remark, found::Column, grouped, words};
-use crate::text::sql::identifier;
+use super::{
+    Ask, Point, Proposer,
+    file::inline,
+    found::{Column, Sample},
+    words,
+};
+use crate::{order::FinalState, text::sql::identifier};
 
-/// Which rows are open, and what becomes of them.
-#[derive(Default)]
+/// The rows that are open, and their change.
 pub(super) struct Life {
-    pub(super) open: Option<String>,
-    pub(super) remark: Option<Remark>,
+    pub(super) open: Point,
+    /// `set` or `delete`.
+    pub(super) change: Point,
+    /// The event of a changed row.
+    pub(super) event: Option<String>,
     /// Of each row that was looked at.
     pub(super) is_open: Vec<bool>,
-    pub(super) set: Vec<(String, String)>,
-    pub(super) set_remark: Option<Remark>,
-    pub(super) is_deleted: Option<Remark>,
+}
+
+/// A column that says whether a row is open.
+struct Sign<'a> {
+    column: &'a Column,
+    /// States of open rows; in a column without states an open row has NULL or false.
+    open: Option<Vec<String>>,
+    /// Conditions, the likeliest first.
+    choices: Vec<String>,
+    /// The reason why only the team can choose.
+    doubt: Option<&'static str>,
+}
+
+/// New values of a closed row.
+#[derive(Default)]
+struct Change {
+    set: Vec<(String, String)>,
+    asks: Vec<Ask>,
+}
+
+impl<'a> Sign<'a> {
+    /// A column is a sign if words say which of its states wait.
+    fn of_states(column: &'a Column, sample: &Sample) -> Option<Self> {
+        let states = column.states(sample);
+        let waiting: Vec<(&str, &str)> =
+            states.iter().filter_map(|(it, _)| Some((it.as_str(), words::waiting(it)?))).collect();
+        let mut families: Vec<&str> = waiting.iter().map(|(_, family)| *family).collect();
+        families.sort_unstable();
+        families.dedup();
+        if families.contains(&words::FOR_PAYMENT) {
+            families = vec![words::FOR_PAYMENT];
+        }
+        let of = |families: &[&str]| -> Vec<&str> {
+            let is_of = |(_, family): &&(&str, &str)| families.contains(family);
+            waiting.iter().filter(is_of).map(|(state, _)| *state).collect()
+        };
+        let open = of(&families);
+        let every: Vec<&str> = waiting.iter().map(|(state, _)| *state).collect();
+        let is_clear = families.len() < 2;
+        let mut choices: Vec<String> = Vec::new();
+        if !is_clear {
+            choices.extend(families.iter().map(|it| column.is_one_of(&of(&[it]))));
+        }
+        choices.extend([column.is_one_of(&open), column.is_one_of(&every)]);
+        choices.dedup();
+        let doubt = "several states wait, and not all may have a deadline: ";
+        let open = Some(open.into_iter().map(str::to_owned).collect());
+        let sign = Self { column, open, choices, doubt: (!is_clear).then_some(doubt) };
+        (!families.is_empty()).then_some(sign)
+    }
+
+    /// Of the column with the state no word says which states wait.
+    fn unknown(column: &'a Column, sample: &Sample) -> Self {
+        let states = column.states(sample);
+        let open = column.default_value().or_else(|| states.first().map(|(it, _)| it.clone()));
+        let choices = open.iter().map(|it| column.is_one_of(&[it])).collect();
+        let doubt = Some("no word says which rows are open: ");
+        Self { column, open: Some(open.into_iter().collect()), choices, doubt }
+    }
+
+    /// A column that is set when a row has ended.
+    fn of_end(column: &'a Column) -> Self {
+        Self { column, open: None, choices: vec![column.not_ended()], doubt: None }
+    }
+
+    fn is_open(&self, value: Option<&str>) -> bool {
+        match (&self.open, value) {
+            (Some(open), value) => value.is_some_and(|it| open.iter().any(|open| open == it)),
+            (None, value) => value.is_none_or(|it| it == "false"),
+        }
+    }
 }
 
 impl Proposer<'_> {
-    /// The columns that rows are deleted by while they stay in the table.
-    fn soft_deletion(&self) -> Option<(&Column, String)> {
-        let column = self
-            .table
-            .columns
-            .iter()
-            .find(|it| words::is_deleted(&it.name) && (it.is_time() || it.is_flag()))?;
-        Some((column, not_ended(column)))
-    }
-
     pub(super) fn life(&self) -> Life {
-        let with_states: Vec<&Column> =
-            self.table.columns.iter().filter(|it| it.is_state()).collect();
-        let states = |it: &&&Column| !it.states(&self.found.sample).is_empty();
-        let with_states: Vec<&Column> = with_states.iter().filter(states).copied().collect();
-        let is_ended = |it: &&Column| {
-            let is_of_type = (it.is_time() && !it.is_not_null) || it.is_flag();
-            is_of_type
-                && words::is_ended(&it.name)
-                && !(words::is_deadline(&it.name) && self.is_filled(it))
-        };
-        let mut ended: Vec<&Column> = self.table.columns.iter().filter(is_ended).collect();
-        ended.sort_by_key(|it| !words::is_ended_in_time(&it.name));
-        let mut life = if !with_states.is_empty() {
-            self.by_states(&with_states)
-        } else if !ended.is_empty() {
-            self.by_ends(&ended)
-        } else {
-            self.by_deletion()
-        };
-        if let Some((column, condition)) = self.soft_deletion() {
-            let kept =
-                self.found.sample.values(&column.name).map(|it| it.is_none_or(|it| it == "false"));
-            life.is_open =
-                life.is_open.iter().zip(kept).map(|(open, kept)| *open && kept).collect();
-            if let Some(open) = &mut life.open {
-                *open = if open == "true" {
-                    condition.clone()
-                } else {
-                    format!("{open} AND {condition}")
-                };
-            }
-            if let Some(remark) = &mut life.remark {
-                remark.choices =
-                    remark.choices.iter().map(|it| format!("{it} AND {condition}")).collect();
-            }
+        let Self { table, found, answers } = self;
+        let (sample, columns) = (&found.sample, || table.columns.iter());
+        let has_states = |it: &&Column| it.is_state() && !it.states(sample).is_empty();
+        let states: Vec<&Column> = columns().filter(has_states).collect();
+        let mut signs: Vec<Sign> =
+            states.iter().filter_map(|it| Sign::of_states(it, sample)).collect();
+        let main = states.iter().find(|it| it.is("status state")).or(states.first());
+        if signs.is_empty() {
+            signs.extend(main.map(|it| Sign::unknown(it, sample)));
         }
+        let mut ended: Vec<&Column> =
+            columns().filter(|it| states.is_empty() && self.is_end(it)).collect();
+        ended.sort_by_key(|it| !it.has(words::ENDED_IN_TIME));
+        signs.extend(ended.iter().map(|it| Sign::of_end(it)));
+        let is_deleted = answers.delete || (signs.is_empty() && answers.set.is_empty());
+
+        let of_open = |open: &str| -> Vec<&Column> {
+            states.iter().copied().filter(|it| mentions(open, &it.name)).collect()
+        };
+        // The columns that close a row follow from the condition of open rows.
+        let named = answers.open.as_deref().map(of_open).filter(|it| !it.is_empty());
+        let signed = || signs.iter().filter(|it| it.open.is_some()).map(|it| it.column).collect();
+        let mut closing: Vec<&Column> = named.unwrap_or_else(signed);
+        closing.sort_by_key(|it| main.is_none_or(|main| main.name != it.name));
+        let mut change = Change::default();
+        for column in closing {
+            self.close(column, &mut change);
+        }
+        if let Some(column) = ended.first() {
+            self.end(column, &mut change);
+        }
+
+        let deleted_at =
+            columns().find(|it| it.is(words::DELETED) && (it.is_time() || it.is_flag()));
+        let says_nothing = signs.is_empty();
+        signs.extend(deleted_at.map(Sign::of_end));
+        let mut is_open = vec![true; sample.rows.len()];
+        for sign in &signs {
+            let values = is_open.iter_mut().zip(sample.values(&sign.column.name));
+            values.for_each(|(open, value)| *open &= sign.is_open(value));
+        }
+        if let Some(open) = &sample.open {
+            is_open.clone_from(open);
+        }
+        self.add_changes(&is_open, &mut change);
+        let (change, event) = if is_deleted {
+            let ask = says_nothing.then(|| self.deletion()).filter(|_| !answers.delete);
+            (Point::new("delete", "delete = true".to_owned(), ask), None)
+        } else {
+            let Change { set, asks } = change;
+            let line = format!("set = {}", inline(set.iter().map(|(one, other)| (one, other))));
+            (Point::new("set", line, asks), Some(self.event(&set)))
+        };
+        Life { open: self.open(&signs, &states), change, event, is_open }
+    }
+
+    fn open(&self, signs: &[Sign<'_>], states: &[&Column]) -> Point {
         if let Some(open) = &self.answers.open {
-            (life.open, life.remark) = (Some(open.clone()), None);
-            // Which column closes a row follows from what is open.
-            if life.is_deleted.is_none() && !self.answers.delete {
-                let named: Vec<&Column> =
-                    with_states.iter().filter(|it| mentions(open, &it.name)).copied().collect();
-                let of = self.by_states(if named.is_empty() { &with_states } else { &named });
-                (life.set, life.set_remark) = if with_states.is_empty() {
-                    (life.set, life.set_remark)
-                } else {
-                    (of.set, of.set_remark)
-                };
-            }
+            return Point::text("open", open, []);
         }
-        if let Some(open) = &self.found.sample.open {
-            life.is_open.clone_from(open);
-        }
-        self.add_changes(&mut life);
-        life
-    }
-
-    /// Whether open rows have a value in it.
-    fn is_filled(&self, column: &Column) -> bool {
-        self.found.sample.values(&column.name).flatten().next().is_some()
-    }
-
-    /// A row is open while each of its states is one that waits.
-    fn by_states(&self, columns: &[&Column]) -> Life {
+        let longest = signs.iter().map(|it| it.choices.len()).max().unwrap_or_default();
+        // The last condition of a column goes with each further one of another column.
+        let choice = |at: usize| {
+            let each = signs.iter().filter_map(|it| it.choices.get(at).or(it.choices.last()));
+            each.cloned().collect::<Vec<_>>().join(" AND ")
+        };
+        let choices: Vec<String> = (0..longest).map(choice).collect();
+        let open = choices.first().cloned().unwrap_or_else(|| "true".to_owned());
         let sample = &self.found.sample;
-        let mut life = Life { is_open: vec![true; sample.rows.len()], ..Life::default() };
-        let mut conditions = Vec::new();
-        let mut seen = Vec::new();
-        let mut choices: Vec<String> = Vec::new();
-        for column in columns {
-            let states = column.states(sample);
-            let waiting: Vec<(&str, &str)> = states
-                .iter()
-                .filter_map(|(state, _)| Some((state.as_str(), words::waiting(state)?)))
-                .collect();
-            let mut families: Vec<&str> = waiting.iter().map(|(_, family)| *family).collect();
-            families.dedup();
-            families.sort_unstable();
-            families.dedup();
-            if families.contains(&words::FOR_PAYMENT) {
-                families = vec![words::FOR_PAYMENT];
+        let rows = sample.rows.len();
+        let seen: Vec<String> = states.iter().map(|it| counts(it, sample)).collect();
+        let why = match &seen[..] {
+            [] if self.table.columns.iter().any(|it| self.is_end(it)) => {
+                "no column has a state, so a row is open while nothing says that it has ended"
+                    .to_owned()
             }
-            seen.push(counts(column, &states));
-            let of_family = |family: &str| -> Vec<&str> {
-                waiting.iter().filter(|(_, of)| *of == family).map(|(state, _)| *state).collect()
-            };
-            let open: Vec<&str> = families.iter().flat_map(|family| of_family(family)).collect();
-            if open.is_empty() {
-                continue;
-            }
-            let is_open =
-                sample.values(&column.name).map(|it| it.is_some_and(|it| open.contains(&it)));
-            life.is_open =
-                life.is_open.iter().zip(is_open).map(|(all, this)| *all && this).collect();
-            if let [_, _, ..] = &families[..] {
-                choices.extend(families.iter().map(|family| condition(column, &of_family(family))));
-            }
-            let all: Vec<&str> = waiting.iter().map(|(state, _)| *state).collect();
-            conditions.push((condition(column, &open), condition(column, &all)));
-            self.close(&mut life, column, &states);
-        }
-        let seen = format!("of {} rows looked at {}", grouped(sample.rows.len()), seen.join("; "));
-        let join = |parts: Vec<String>| parts.join(" AND ");
-        let narrow = join(conditions.iter().map(|(narrow, _)| narrow.clone()).collect());
-        let wide = join(conditions.iter().map(|(_, wide)| wide.clone()).collect());
-        if conditions.is_empty() {
-            let main = columns
-                .iter()
-                .find(|it| ["status", "state"].contains(&it.name.as_str()))
-                .or(columns.first());
-            let Some(main) = main else { return life };
-            let states = main.states(sample);
-            let choice =
-                main.default_value().or_else(|| states.first().map(|(state, _)| state.clone()));
-            // The meaning of the choice.
-            life.is_open = sample.values(&main.name).map(|it| it == choice.as_deref()).collect();
-            let what = format!("no word says which rows are open: {seen}");
-            let choices = choice.iter().map(|it| condition(main, &[it.as_str()])).collect();
-            life.remark = Some(Remark::question(Ask::Open, what, choices));
-            self.close(&mut life, main, &states);
-        } else if choices.is_empty() {
-            life.open = Some(narrow.clone());
-            let mut choices = vec![narrow];
-            choices.extend(Some(wide).filter(|it| *it != choices[0]));
-            life.remark = Some(Remark::guess(Ask::Open, seen, choices));
-        } else {
-            choices.push(narrow);
-            let what = format!("several states wait, and not all may have a deadline: {seen}");
-            life.remark = Some(Remark::question(Ask::Open, what, choices));
-        }
-        life
+            [] => return Point::text("open", &open, []),
+            seen => format!("of {rows} rows looked at {}", seen.join("; ")),
+        };
+        let ask = match signs.iter().find_map(|it| it.doubt) {
+            Some(doubt) => Ask::question("open", format!("{doubt}{why}"), choices),
+            None => Ask::guess("open", why, choices),
+        };
+        Point::text("open", &open, [ask])
     }
 
-    /// The state of a closed row, if a word says it.
-    fn close(&self, life: &mut Life, column: &Column, states: &[(String, usize)]) {
-        if self.given(&column.name) {
+    /// Whether a column is set when a row has ended.
+    fn is_end(&self, column: &Column) -> bool {
+        let is_of_type = (column.is_time() && !column.is_not_null) || column.is_flag();
+        let is_filled = || self.found.sample.values(&column.name).flatten().next().is_some();
+        is_of_type
+            && words::is_ended(&column.name)
+            && !(words::is_deadline(&column.name) && is_filled())
+    }
+
+    /// The state of a closed row.
+    fn close(&self, column: &Column, change: &mut Change) {
+        if self.answers.sets(&column.name) {
             return;
         }
+        let states = column.states(&self.found.sample);
         let all: Vec<&str> = states.iter().map(|(state, _)| state.as_str()).collect();
-        let ask = Ask::State(column.name.clone());
-        let Some(closed) = words::closed(&all) else {
+        let known: Vec<String> = all.iter().map(|it| column.literal(it)).collect();
+        let (name, known) = (&column.name, known.join(", "));
+        let free = all.iter().find(|it| words::has(it, words::FREE)).map(|it| column.literal(it));
+        let expired = || (!column.is_number()).then(|| column.literal(&words::expired(&all)));
+        let is_state = |name: &String| self.table.column(name).is_some_and(Column::is_state);
+        let is_first =
+            change.set.is_empty() && !self.answers.set.iter().any(|(name, _)| is_state(name));
+        let ask = match words::closed(&all) {
             // Another column may say it.
-            if life.set.is_empty() && life.set_remark.is_none() {
-                let known: Vec<String> = all.iter().map(|it| column.literal(it)).collect();
-                let what = format!(
-                    "no word says which {} a row has that was not done in time: there are {}",
-                    column.name,
-                    known.join(", ")
+            None if !is_first => return,
+            None => {
+                let why = format!(
+                    "no word says which {name} a row has that was not done in time: there are {known}"
                 );
-                let choices = if column.is_number() {
-                    Vec::new()
+                Ask::question("set", why, free.into_iter().chain(expired()).collect())
+            }
+            Some(closed) => {
+                let others =
+                    all.iter().filter(|it| **it != closed && words::closed(&[**it]).is_some());
+                let choices = [closed].into_iter().chain(others.copied());
+                let mut choices: Vec<String> = choices.map(|it| column.literal(it)).collect();
+                // A column that may have any text can have states that no row is in yet.
+                let is_known = column.declares(closed) || words::is_timed_out(closed);
+                let closed = &choices[0];
+                if is_first && !is_known {
+                    let why = format!(
+                        "{name} is {closed} where a person cancelled, and may be another one in a row that was not done in time: there are {known}"
+                    );
+                    choices.extend(expired());
+                    Ask::question("set", why, choices)
                 } else {
-                    vec![column.literal(&words::expired(&all))]
-                };
-                life.set_remark = Some(Remark::question(ask, what, choices));
+                    let why = format!("{name} of a row that was not done in time is {closed}");
+                    Ask::guess("set", why, choices)
+                }
             }
-            return;
         };
-        life.set.push((column.name.clone(), column.literal(closed)));
-        let others = all.iter().filter(|it| **it != closed && words::closed(&[**it]).is_some());
-        let choices = [closed].into_iter().chain(others.copied()).map(|it| column.literal(it));
-        let what = format!(
-            "{} of a row that was not done in time is {}",
-            column.name,
-            column.literal(closed)
-        );
-        life.set_remark = Some(Remark::guess(ask, what, choices.collect()));
+        change.set.push((name.clone(), ask.first()));
+        change.asks.push(ask.about(name));
     }
 
-    /// A row is open while none of these columns is set.
-    fn by_ends(&self, columns: &[&Column]) -> Life {
-        let sample = &self.found.sample;
-        let mut life = Life { is_open: vec![true; sample.rows.len()], ..Life::default() };
-        for column in columns {
-            let is_open = sample.values(&column.name).map(|it| it.is_none_or(|it| it == "false"));
-            life.is_open =
-                life.is_open.iter().zip(is_open).map(|(all, this)| *all && this).collect();
-        }
-        let open = columns.iter().map(|it| not_ended(it)).collect::<Vec<_>>().join(" AND ");
-        let what = "no column has a state, so a row is open while nothing says that it has ended"
-            .to_owned();
-        life.remark = Some(Remark::guess(Ask::Open, what, vec![open.clone()]));
-        life.open = Some(open);
-        match columns.iter().find(|it| words::is_ended_in_time(&it.name)) {
-            Some(column) if !self.given(&column.name) => {
-                let value = self.ended(column);
-                let what = format!("{} says that a row was not done in time", column.name);
-                let ask = Ask::State(column.name.clone());
-                life.set_remark = Some(Remark::guess(ask, what, vec![value.clone()]));
-                life.set.push((column.name.clone(), value));
-            }
-            None if self.answers.set.is_empty() => {
-                let what = "no column says that a row was not done in time".to_owned();
-                let name = columns.first().map_or_else(String::new, |it| it.name.clone());
-                life.set_remark = Some(Remark::question(Ask::State(name), what, Vec::new()));
-            }
-            _ => {}
-        }
-        life
-    }
-
-    /// Nothing but the deadline says that a row has ended, so it is deleted.
-    fn by_deletion(&self) -> Life {
-        let is_needed = !words::is_of_holds(&self.table.name);
-        let what = if is_needed {
-            "no column has a state: if overdue rows are deleted, say so; or write --open and --set"
+    /// The column that says that a row has ended; the first one says that it was not done in time, if any does.
+    fn end(&self, column: &Column, change: &mut Change) {
+        let name = &column.name;
+        let ask = if column.has(words::ENDED_IN_TIME) {
+            let value = if column.is_flag() {
+                "true".to_owned()
+            } else {
+                column.now(self.answers.zone.as_deref())
+            };
+            let why = format!("{name} says that a row was not done in time");
+            Ask::guess("set", why, vec![value])
         } else {
-            "no column has a state, so a row that is overdue is deleted"
+            Ask::question("set", "no column says that a row was not done in time", Vec::new())
         };
+        let is_answered =
+            if ask.is_needed { !self.answers.set.is_empty() } else { self.answers.sets(name) };
+        if !is_answered {
+            change.set.push((name.clone(), ask.first()));
+            change.asks.push(ask.about(name));
+        }
+    }
+
+    /// Only the deadline says that a row has ended.
+    fn deletion(&self) -> Ask {
         let choices = vec!["yes".to_owned()];
-        let remark = Remark { is_needed, ..Remark::guess(Ask::Delete, what.to_owned(), choices) };
-        let says = self.answers.delete || !self.answers.set.is_empty();
-        Life {
-            open: Some("true".to_owned()),
-            is_open: vec![true; self.found.sample.rows.len()],
-            is_deleted: (!says).then_some(remark),
-            ..Life::default()
+        if words::has(&self.table.name, words::HOLDS) {
+            let why = "no column has a state, so a row that is overdue is deleted";
+            return Ask::guess("delete", why, choices);
         }
-    }
-
-    fn given(&self, column: &str) -> bool {
-        self.answers.set.iter().any(|(given, _)| given == column)
-    }
-
-    fn ended(&self, column: &Column) -> String {
-        if column.is_flag() { "true".to_owned() } else { self.now(column) }
-    }
-
-    /// The present, as a column has it.
-    fn now(&self, column: &Column) -> String {
-        if column.kind.starts_with("timestamp without") {
-            let zone = self.answers.zone.as_deref().unwrap_or("UTC");
-            format!("now() AT TIME ZONE {}", crate::text::sql::literal(zone))
-        } else {
-            "now()".to_owned()
-        }
+        let why =
+            "no column has a state: if overdue rows are deleted, say so; or write --open and --set";
+        Ask::question("delete", why, choices)
     }
 
     /// Columns that change with the state.
-    fn add_changes(&self, life: &mut Life) {
-        let closed = life
-            .set
-            .iter()
-            .chain(&self.answers.set)
-            .map(|(_, value)| value.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
+    fn add_changes(&self, is_open: &[bool], change: &mut Change) {
+        let values = change.set.iter().chain(&self.answers.set).map(|(_, value)| value.as_str());
+        let closed = values.collect::<Vec<_>>().join(" ");
         for column in &self.table.columns {
-            let is_there =
-                life.set.iter().any(|(name, _)| *name == column.name) || self.given(&column.name);
-            let value = if is_there {
+            let name = &column.name;
+            let is_set = change.set.iter().any(|(set, _)| set == name) || self.answers.sets(name);
+            // A column that open rows have no value in.
+            let is_empty = || {
+                let mut rows = self.found.sample.values(name).zip(is_open);
+                !column.is_not_null && rows.all(|(value, open)| !open || value.is_none())
+            };
+            let value = if is_set {
                 None
-            } else if words::is_updated(&column.name) && column.is_time() {
-                Some(self.now(column))
-            } else if words::is_version(&column.name) && column.is_number() {
-                Some(format!("{} + 1", identifier(&column.name)))
-            } else if words::is_time_of(&column.name, &closed)
-                && column.is_time()
-                && !column.is_not_null
-            {
-                let mut open = self.found.sample.values(&column.name).zip(&life.is_open);
-                let is_empty = open.all(|(value, open)| !open || value.is_none());
-                is_empty.then(|| self.now(column))
+            } else if column.is(words::UPDATED) && column.is_time() {
+                Some(column.now(self.answers.zone.as_deref()))
+            } else if column.is(words::VERSION) && column.is_number() {
+                Some(format!("{} + 1", identifier(name)))
+            } else if words::is_time_of(name, &closed) && column.is_time() && is_empty() {
+                Some(column.now(self.answers.zone.as_deref()))
+            } else if column.is_cause() && is_empty() {
+                let why = format!(
+                    "{name} says why a row has ended, and an overdue row has no value yet; `--set {name}=` leaves it empty"
+                );
+                let states = column.states(&self.found.sample);
+                let choices = states.iter().map(|(it, _)| column.literal(it)).collect();
+                let ask = Ask::question("set", why, choices).about(name);
+                let first = ask.first();
+                change.asks.push(ask);
+                Some(first)
             } else {
                 None
             };
-            life.set.extend(value.map(|it| (column.name.clone(), it)));
+            change.set.extend(value.map(|it| (name.clone(), it)));
         }
         let given = self.answers.set.iter().filter(|(_, value)| !value.is_empty());
-        life.set.extend(given.cloned());
+        change.set.extend(given.cloned());
     }
-}
 
-/// That a column does not say yet that a row has ended.
-fn not_ended(column: &Column) -> String {
-    let name = identifier(&column.name);
-    if column.is_flag() { format!("NOT {name}") } else { format!("{name} IS NULL") }
-}
-
-fn condition(column: &Column, states: &[&str]) -> String {
-    let name = identifier(&column.name);
-    let values: Vec<String> = states.iter().map(|it| column.literal(it)).collect();
-    match &values[..] {
-        [value] => format!("{name} = {value}"),
-        values => format!("{name} IN ({})", values.join(", ")),
+    /// `order.expired`: the name of a row, and its new state.
+    fn event(&self, set: &[(String, String)]) -> String {
+        let literals = set.iter().filter_map(|(_, it)| it.strip_prefix('\'')?.strip_suffix('\''));
+        let states: Vec<&str> = literals.collect();
+        let word = words::closed(&states).map(|it| words::parts(it).join("_"));
+        let word = word.filter(|it| FinalState::of_outcome(&format!("done:{it}")).is_some());
+        format!("{}.{}", words::one_of(&self.table.name), word.as_deref().unwrap_or("expired"))
     }
 }
 
 /// `status is 'open' (8), 'paid' (2), 'expired' (0)`
-fn counts(column: &Column, states: &[(String, usize)]) -> String {
-    let each = states
-        .iter()
-        .map(|(state, count)| format!("{} ({})", column.literal(state), grouped(*count)));
+fn counts(column: &Column, sample: &Sample) -> String {
+    let states = column.states(sample);
+    let each = states.iter().map(|(it, rows)| format!("{} ({})", column.literal(it), rows));
     format!("{} is {}", column.name, each.collect::<Vec<_>>().join(", "))
 }
 
 fn mentions(sql: &str, column: &str) -> bool {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    sql.split(|c| !is_word(c)).any(|it| it == column)
+    sql.split(|it: char| !it.is_alphanumeric() && it != '_').any(|it| it == column)
 }

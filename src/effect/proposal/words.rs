@@ -1,436 +1,189 @@
-//! Words in the names of columns and states, and what they most likely mean.
+//! Words in the names of tables, columns and states, and their most likely meaning.
 
-/// States that wait for something; the word is the family.
-const WAITING: &[&str] = &[
-    "pending",
-    "open",
-    "new",
-    "active",
-    "reserved",
-    "awaiting",
-    "waiting",
-    "unpaid",
-    "requires",
-    "submitted",
-    "placed",
-    "created",
-    "held",
-    "hold",
-    "initiated",
-    "incomplete",
-    "unconfirmed",
-    "tentative",
-];
-/// States that wait for something else than the customer's next step.
-const WAITING_FOR_OTHERS: &[&str] = &[
-    "offline",
-    "shipment",
-    "shipping",
-    "delivery",
-    "pickup",
-    "refund",
-    "return",
-    "fulfillment",
-    "fulfilment",
-    "review",
-    "approval",
-    "validation",
-];
-/// States of what was not done in time, the most exact word first.
-const CLOSED: &[&str] = &[
-    "expired",
-    "lapsed",
-    "timedout",
-    "abandoned",
-    "cancelled",
-    "canceled",
-    "closed",
-    "voided",
-    "void",
-];
+/// States that wait for a step of the customer; states with the same word are a family.
+const WAITING: &str = "pending open new active reserved awaiting waiting unpaid requires submitted placed created held hold initiated \
+    incomplete unconfirmed tentative";
+/// States that wait for something else than a step of the customer.
+const WAITING_FOR_OTHERS: &str = "offline shipment shipping delivery pickup refund return fulfillment fulfilment review approval validation";
+/// States of a payment whose result is not known yet.
+pub const ON_ITS_WAY: &str = "pending processing authorized authorised";
+/// States of a row that was not done in time, the most exact word first.
+const CLOSED: &str =
+    "expired lapsed timedout abandoned cancelled canceled cancel closed voided void";
+/// Words among them that a row does not get because a person cancelled.
+const TIMED_OUT: &str = "expired lapsed timedout abandoned";
 /// Columns with a state.
-const STATE: &[&str] = &["status", "state", "stage"];
+pub const STATE: &str = "status state stage";
 /// Columns with a deadline.
-const DEADLINE: &[&str] = &[
-    "expires",
-    "expire",
-    "expiry",
-    "expiration",
-    "expired",
-    "expireat",
-    "expiresat",
-    "due",
-    "until",
-    "deadline",
-];
+const DEADLINE: &str =
+    "expires expire expiry expiration expired expireat expiresat due until deadline validity";
 /// Columns with the time at which a row was made.
-const CREATED: &[&str] = &[
-    "created",
-    "create",
-    "creation",
-    "inserted",
-    "placed",
-    "ordered",
-    "requested",
-    "request",
-    "submitted",
-    "opened",
-    "added",
-    "booked",
-];
+const CREATED: &str = "created create creation inserted placed ordered requested request submitted opened added booked";
 /// Columns with a time, an order's date for example.
-const DATE: &[&str] = &["date", "datetime", "time", "timestamp"];
+const DATE: &str = "date datetime time timestamp";
 /// Columns that are set when a row is no longer open.
-const ENDED: &[&str] = &[
-    "cancel",
-    "cancelled",
-    "canceled",
-    "expired",
-    "closed",
-    "abandoned",
-    "fulfillment",
-    "fulfilment",
-    "fulfilled",
-    "completed",
-    "completion",
-    "paid",
-    "confirmed",
-    "finished",
-    "delivered",
-    "refunded",
-    "returned",
-    "rejected",
-    "accepted",
-    "redeemed",
-    "used",
-    "revoked",
-    "released",
-    "ended",
-    "resolved",
-];
+const ENDED: &str = "cancel cancelled canceled expired closed abandoned fulfillment fulfilment fulfilled completed completion paid \
+    confirmed finished terminated delivered refunded returned rejected accepted redeemed used revoked released ended resolved";
 /// Words among them for rows on which nothing was done in time.
-const ENDED_IN_TIME: &[&str] =
-    &["cancel", "cancelled", "canceled", "expired", "closed", "abandoned"];
+pub const ENDED_IN_TIME: &str = "cancel cancelled canceled expired closed abandoned terminated";
+/// Columns with the reason of an end.
+pub const CAUSE: &str = "cause reason";
 /// Columns that say when a row was changed.
-const UPDATED: &[&str] = &[
-    "updated_at",
-    "modified_at",
-    "last_modified",
-    "updated_on",
-    "modified_on",
-    "last_updated",
-    "date_updated",
-];
+pub const UPDATED: &str =
+    "updated_at modified_at last_modified updated_on modified_on last_updated date_updated";
 /// Columns that optimistic locks compare.
-const VERSION: &[&str] = &["lock_version", "version", "row_version", "optlock"];
-/// Columns that say when a row was deleted, while it stays in its table.
-const DELETED: &[&str] = &["deleted_at", "deleted_on", "deleted"];
+pub const VERSION: &str = "lock_version version row_version optlock";
+/// Columns that say that a row was deleted, while it stays in its table.
+pub const DELETED: &str = "deleted_at deleted_on deleted";
 /// Tables whose rows hold something for a while, and are deleted then.
-const HOLDS: &[&str] = &[
-    "hold",
-    "holds",
-    "reservation",
-    "reservations",
-    "lock",
-    "locks",
-    "token",
-    "tokens",
-    "session",
-    "sessions",
-    "key",
-    "keys",
-    "cart",
-    "carts",
-    "lease",
-    "leases",
-    "claim",
-    "claims",
-    "cache",
-];
+pub const HOLDS: &str = "hold holds reservation reservations lock locks token tokens session sessions key keys cart carts lease \
+    leases claim claims cache slot slots";
 /// Tables whose rows only mark that another row waits.
-const MARKS: &[&str] =
-    &["pending", "hold", "holds", "held", "waiting", "open", "active", "reserved"];
-/// Counters of what is taken: a closed row makes them smaller.
-const TAKEN: &[&str] =
-    &["reserved", "allocated", "held", "hold", "holds", "sold", "booked", "taken", "committed"];
-/// Counters of what is left: a closed row makes them larger.
-const LEFT: &[&str] = &["available", "free", "stock", "qty", "remaining", "hand", "left"];
-/// Counters of which the name does not say whether they are of what is taken or of what is left.
-const UNCLEAR: &[&str] = &["quantity", "count", "inventory", "seats", "tickets"];
-/// Numbers that closing changes nothing of.
-const NO_COUNTER: &[&str] = &[
-    "initial",
-    "total",
-    "max",
-    "min",
-    "maximum",
-    "minimum",
-    "threshold",
-    "capacity",
-    "id",
-    "price",
-    "limit",
-];
-/// Columns that say of how many a row is.
-const AMOUNT: &[&str] =
-    &["quantity", "qty", "pieces", "count", "seats", "units", "tickets", "number"];
+pub const MARKS: &str = "pending hold holds held waiting open active reserved";
+/// Tables whose rows say that something is reserved for a row.
+pub const RESERVED: &str =
+    "hold holds held reservation reservations reserved allocation allocations";
+/// States of rows that belong to no other row.
+pub const FREE: &str = "free available vacant";
+/// Tables of payments.
+pub const PAYMENTS: &str =
+    "payment payments orderpayment orderpayments transaction transactions charge charges";
+/// Columns that say of how many a row is, the best word first.
+const AMOUNT: &str = "quantity qty pieces count seats units tickets number allocated";
 /// Flags of a row whose counter is kept.
-const COUNTED: &[&str] = &[
-    "manage_stock",
-    "manages_stock",
-    "stock_managed",
-    "track_stock",
-    "tracks_stock",
-    "track_inventory",
-    "is_tracked",
+pub const COUNTED: &str = "manage_stock manages_stock stock_managed track_stock tracks_stock track_inventory is_tracked tracked";
+/// Numbers that closing changes nothing of.
+const NO_COUNTER: &str =
+    "initial total max min maximum minimum threshold capacity id price limit version";
+/// Names of counters, their meaning, and the signs of the amount that a closed row adds: two where only the team can say.
+pub const COUNTERS: [(&str, &str, &[&str]); 3] = [
+    (
+        "reserved allocated held hold holds sold booked taken committed",
+        "counts what is taken, so it goes down",
+        &["-="],
+    ),
+    ("available free stock qty remaining hand left", "counts what is left, so it goes up", &["+="]),
+    (
+        "quantity count inventory seats tickets",
+        "goes up if it counts what is left, and down if it counts what is taken",
+        &["+=", "-="],
+    ),
 ];
-
-/// The kind of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counter {
-    /// Pieces that are taken: it goes down.
-    Taken,
-    /// Pieces that are left: it goes up.
-    Left,
-    /// The name does not say.
-    Unclear,
-}
 
 /// The parts of a name in small letters: `OrderDate` has `order` and `date`.
-pub(super) fn parts(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut was_small = false;
+pub fn parts(name: &str) -> Vec<String> {
+    let (mut spaced, mut was_small) = (String::new(), false);
     for character in name.chars() {
-        let begins = character.is_uppercase() && was_small;
-        if (begins || !character.is_alphanumeric()) && parts.last().is_some_and(|it| !it.is_empty())
-        {
-            parts.push(String::new());
+        if character.is_uppercase() && was_small || !character.is_alphanumeric() {
+            spaced.push(' ');
         }
-        if character.is_alphanumeric()
-            && let Some(part) = parts.last_mut()
-        {
-            part.extend(character.to_lowercase());
+        if character.is_alphanumeric() {
+            spaced.extend(character.to_lowercase());
         }
         was_small = character.is_lowercase() || character.is_ascii_digit();
     }
-    parts.retain(|it| !it.is_empty());
-    parts
+    spaced.split_whitespace().map(str::to_owned).collect()
 }
 
-fn has(name: &str, words: &[&str]) -> bool {
-    parts(name).iter().any(|part| words.contains(&part.as_str()))
+/// Whether a part of the name is one of the words.
+pub fn has(name: &str, words: &str) -> bool {
+    parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
 }
 
-fn is(name: &str, words: &[&str]) -> bool {
-    words.contains(&parts(name).join("_").as_str())
+/// Whether the whole name is one of the words.
+pub fn is(name: &str, words: &str) -> bool {
+    let name = parts(name).join("_");
+    words.split(' ').any(|word| word == name)
 }
 
 /// The word that makes a state one that waits; states with the same word belong together.
-pub(super) fn waiting(state: &str) -> Option<&'static str> {
+pub fn waiting(state: &str) -> Option<&'static str> {
     let parts = parts(state);
     if has(state, WAITING_FOR_OTHERS) {
         return None;
     }
-    let word = WAITING.iter().find(|word| parts.iter().any(|part| part == *word))?;
+    let word = WAITING.split(' ').find(|word| parts.iter().any(|part| part == word))?;
     let is_for_payment = parts.iter().any(|part| part.starts_with("pay"));
-    let waits = ["awaiting", "waiting", "pending", "unpaid"].contains(word);
-    Some(if (is_for_payment && waits) || *word == "unpaid" { FOR_PAYMENT } else { word })
+    let waits = ["awaiting", "waiting", "pending", "unpaid"].contains(&word);
+    Some(if (is_for_payment && waits) || word == "unpaid" { FOR_PAYMENT } else { word })
 }
 
 /// The family of states that wait for a payment: among several it is the one that has a deadline.
-pub(super) const FOR_PAYMENT: &str = "payment";
+pub const FOR_PAYMENT: &str = "payment";
 
 /// The state that says most exactly that something was not done in time.
-pub(super) fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
-    let whole = CLOSED.iter().find_map(|word| states.iter().find(|it| parts(it).concat() == *word));
-    let part = || CLOSED.iter().find_map(|word| states.iter().find(|it| has(it, &[word])));
+pub fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
+    let words = || CLOSED.split(' ');
+    let whole = words().find_map(|word| states.iter().find(|it| parts(it).concat() == word));
+    let part = || words().find_map(|word| states.iter().find(|it| has(it, word)));
     whole.or_else(part).copied()
 }
 
-/// A word for what was not done in time, written as other states are.
-pub(super) fn expired(states: &[&str]) -> String {
-    let is = |test: fn(char) -> bool| states.iter().all(|it| it.starts_with(test));
+/// Whether a state is for rows that were not done in time, and for no others.
+pub fn is_timed_out(state: &str) -> bool {
+    let state = parts(state).concat();
+    TIMED_OUT.split(' ').any(|word| state.contains(word))
+}
+
+/// A word for a row that was not done in time, written as other states are.
+pub fn expired(states: &[&str]) -> String {
+    let all = |test: fn(char) -> bool| states.iter().all(|it| it.starts_with(test));
+    let word = if states.iter().all(|it| it.chars().count() == 1) { "e" } else { "expired" };
     if states.iter().all(|it| *it == it.to_uppercase()) {
-        "EXPIRED".to_owned()
-    } else if is(char::is_uppercase) {
+        word.to_uppercase()
+    } else if all(char::is_uppercase) {
         "Expired".to_owned()
     } else {
-        "expired".to_owned()
+        word.to_owned()
     }
 }
 
-pub(super) fn is_state(column: &str) -> bool {
-    has(column, STATE)
+/// Whether a column has the name of a deadline.
+pub fn is_deadline(column: &str) -> bool {
+    has(column, DEADLINE) || is(column, "release_at")
 }
 
-pub(super) fn is_deadline(column: &str) -> bool {
-    has(column, DEADLINE)
-}
-
-pub(super) fn is_created(column: &str) -> bool {
-    let is_date = has(column, DATE)
-        && (parts(column).len() == 1 || has(column, &["order", "purchase", "booking"]));
+/// Whether a column has the name of the time at which a row was made.
+pub fn is_created(column: &str) -> bool {
+    let is_date =
+        has(column, DATE) && (parts(column).len() == 1 || has(column, "order purchase booking"));
     !is_deadline(column) && (has(column, CREATED) || is_date)
 }
 
-pub(super) fn is_ended(column: &str) -> bool {
+/// Whether a column is set when a row has ended, by its name.
+pub fn is_ended(column: &str) -> bool {
     has(column, ENDED) && !is_created(column)
 }
 
-pub(super) fn is_ended_in_time(column: &str) -> bool {
-    has(column, ENDED_IN_TIME)
-}
-
 /// Whether a column says when rows came into this state: `cancelled_at` and `canceled`.
-pub(super) fn is_time_of(column: &str, state: &str) -> bool {
+pub fn is_time_of(column: &str, state: &str) -> bool {
     let root = |part: &String| part.get(..5).map(str::to_owned);
     let of_state: Vec<_> = parts(state).iter().filter_map(root).collect();
-    is_ended_in_time(column)
-        && parts(column).iter().filter_map(root).any(|it| of_state.contains(&it) || it == "close")
+    // A number is any state.
+    let is_number = state.chars().all(|it| it.is_ascii_digit() || it == ' ');
+    let mut roots = parts(column).into_iter().filter_map(|it| root(&it));
+    has(column, ENDED_IN_TIME)
+        && (is_number || roots.any(|it| of_state.contains(&it) || it == "close"))
 }
 
-pub(super) fn is_updated(column: &str) -> bool {
-    is(column, UPDATED)
-}
-
-pub(super) fn is_version(column: &str) -> bool {
-    is(column, VERSION)
-}
-
-pub(super) fn is_deleted(column: &str) -> bool {
-    is(column, DELETED)
-}
-
-pub(super) fn is_of_holds(table: &str) -> bool {
-    has(table, HOLDS)
-}
-
-pub(super) fn is_mark(table: &str) -> bool {
-    has(table, MARKS)
-}
-
-pub(super) fn counter(column: &str) -> Option<Counter> {
-    let kinds = [(TAKEN, Counter::Taken), (LEFT, Counter::Left), (UNCLEAR, Counter::Unclear)];
-    let found = kinds.into_iter().find(|(words, _)| has(column, words)).map(|(_, kind)| kind);
-    found.filter(|_| !has(column, NO_COUNTER))
+/// The kind of a counter, as an index of [`COUNTERS`].
+pub fn counter(column: &str) -> Option<usize> {
+    let kind = COUNTERS.iter().position(|(words, ..)| has(column, words))?;
+    (!has(column, NO_COUNTER)).then_some(kind)
 }
 
 /// How good a name is for the column that says of how many a row is; the least is the best.
-pub(super) fn amount(column: &str) -> Option<usize> {
-    let last = parts(column).pop()?;
-    let word = AMOUNT.iter().position(|it| *it == last)?;
-    Some(word + AMOUNT.len() * (parts(column).len() - 1))
-}
-
-pub(super) fn is_counted(column: &str) -> bool {
-    is(column, COUNTED)
+pub fn amount(column: &str) -> Option<usize> {
+    let parts = parts(column);
+    let word = AMOUNT.split(' ').position(|it| parts.last().is_some_and(|last| last == it))?;
+    Some(word + AMOUNT.len() * (parts.len() - 1))
 }
 
 /// The singular of a table's name: `order` of `orders`, in small letters.
-pub(super) fn one_of(table: &str) -> String {
+pub fn one_of(table: &str) -> String {
     let name = parts(table).join("_");
     match name.strip_suffix('s') {
         Some(one) if one.len() > 2 && !one.ends_with(['s', 'u']) => one.to_owned(),
         _ => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_parts() {
-        for (name, expected) in [
-            ("OrderDate", "order date"),
-            ("order_date", "order date"),
-            ("orderDate", "order date"),
-            ("AWAITING_PAYMENT", "awaiting payment"),
-            ("awaiting payment", "awaiting payment"),
-            ("_qty2", "qty2"),
-        ] {
-            assert_eq!(parts(name).join(" "), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn states_wait_for_one_thing() {
-        for (state, family) in [
-            ("pending", Some("pending")),
-            ("Submitted", Some("submitted")),
-            ("awaiting payment", Some(FOR_PAYMENT)),
-            ("pending_payment", Some(FOR_PAYMENT)),
-            ("UNPAID", Some(FOR_PAYMENT)),
-            ("requires_payment_method", Some("requires")),
-            ("requires_confirmation", Some("requires")),
-            ("AWAITING_OFFLINE_PAYMENT", None),
-            ("awaiting_shipment", None),
-            ("processing", None),
-            ("draft", None),
-            ("n", None),
-            ("renewed", None),
-        ] {
-            assert_eq!(waiting(state), family, "{state}");
-        }
-    }
-
-    #[test]
-    fn the_most_exact_word_is_the_closed_state() {
-        for (states, expected) in [
-            (&["CANCELLED", "EXPIRED"][..], Some("EXPIRED")),
-            (&["canceled", "closed"], Some("canceled")),
-            (&["auto_cancelled", "paid"], Some("auto_cancelled")),
-            (&["timed_out"], Some("timed_out")),
-            (&["failed", "paid"], None),
-        ] {
-            assert_eq!(closed(states), expected);
-        }
-    }
-
-    #[test]
-    fn names_of_counters_say_which_way_they_go() {
-        for (column, expected) in [
-            ("reserved", Some(Counter::Taken)),
-            ("num_allocated", Some(Counter::Taken)),
-            ("qty_on_hold", Some(Counter::Taken)),
-            ("quantity_sold", Some(Counter::Taken)),
-            ("remaining_quantity", Some(Counter::Left)),
-            ("on_hand", Some(Counter::Left)),
-            ("num_in_stock", Some(Counter::Left)),
-            ("qty", Some(Counter::Left)),
-            ("quantity", Some(Counter::Unclear)),
-            ("initial_quantity_available", None),
-            ("total_count", None),
-            ("price", None),
-        ] {
-            assert_eq!(counter(column), expected, "{column}");
-        }
-    }
-
-    #[test]
-    fn times_of_creation_are_no_deadlines() {
-        for (column, created, deadline) in [
-            ("created_at", true, false),
-            ("date_placed", true, false),
-            ("OrderDate", true, false),
-            ("inserted_at", true, false),
-            ("expires_at", false, true),
-            ("pay_until", false, true),
-            ("session_expiry", false, true),
-            ("due_date", false, true),
-            ("birth_date", false, false),
-            ("cancel_time", false, false),
-        ] {
-            assert_eq!((is_created(column), is_deadline(column)), (created, deadline), "{column}");
-        }
-    }
-
-    #[test]
-    fn one_of_many() {
-        for (table, one) in
-            [("orders", "order"), ("Invoices", "invoice"), ("purchase", "purchase"), ("bus", "bus")]
-        {
-            assert_eq!(one_of(table), one);
-        }
     }
 }

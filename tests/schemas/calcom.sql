@@ -1,0 +1,4 @@
+-- Modelled on: calcom/cal.com packages/prisma/schema.prisma (SelectedSlots); own DDL.
+-- key "id" int; camelCase; NO state: a slot that is not booked is deleted; deadline "releaseAt" timestamp(3) WITHOUT tz.
+CREATE TABLE "SelectedSlots" ("id" int PRIMARY KEY, "eventTypeId" int NOT NULL, "userId" int NOT NULL, "slotUtcStartDate" timestamp(3) NOT NULL, "slotUtcEndDate" timestamp(3) NOT NULL, "uid" text NOT NULL, "releaseAt" timestamp(3) NOT NULL, "isSeat" boolean NOT NULL DEFAULT false, UNIQUE ("userId", "slotUtcStartDate", "slotUtcEndDate", "uid"));
+INSERT INTO "SelectedSlots" SELECT n, 1, 1, (now() AT TIME ZONE 'UTC') + n * interval '1 h', (now() AT TIME ZONE 'UTC') + (n+1) * interval '1 h', 'u'||n, (now() AT TIME ZONE 'UTC') + CASE WHEN n <= 5 THEN interval '-10m' ELSE interval '10m' END FROM generate_series(1,10) n;
