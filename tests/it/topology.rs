@@ -134,7 +134,7 @@ async fn more_queues_than_the_virtual_host_takes_are_not_begun() {
     assert!(world.own_objects().await.queues.is_empty());
     limit(few + 1).await;
     world.overdue(&["apply", "--yes"]).exits(0);
-    // What is there needs no more room.
+    // Queues that are there need no more room.
     limit(few).await;
     world.overdue(&["plan"]).exits(0).prints("no change");
 }
