@@ -70,6 +70,7 @@ fn refusal(error: &ConnectError) -> AmqpConnection {
         ConnectError::Unreachable { source, .. } => {
             AmqpConnection::Unreachable(format!("{text} ({source})"))
         }
+        ConnectError::Full { .. } => AmqpConnection::Full(text),
         ConnectError::Silent { .. } | ConnectError::NotAmqp { .. } | ConnectError::Tls { .. } => {
             AmqpConnection::Unreachable(text)
         }

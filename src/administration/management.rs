@@ -205,6 +205,8 @@ impl Management {
         let queues: Vec<QueueInfo> = self.get(&["queues", &self.vhost], &QueueInfo::QUERY).await?;
         let queues = queues.into_iter().map(Queue::from);
         let bindings: Vec<BindingInfo> = self.get(&["bindings", &self.vhost], &[]).await?;
+        let (policies, operator_policies) =
+            tokio::try_join!(self.policies(), self.operator_policies())?;
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
@@ -233,6 +235,8 @@ impl Management {
             dead_letters,
             delayed,
             consumed,
+            policies,
+            operator_policies,
             ..Snapshot::default()
         })
     }

@@ -41,6 +41,12 @@ pub enum ConnectError {
     /// Nobody answers.
     #[error("cannot reach the broker at {address}; is it running, and is broker.url right?")]
     Unreachable { address: String, source: lapin::Error },
+    /// It has as many connections as the virtual host, the user or the node may have.
+    #[error(
+        "the broker at {address} takes no more connections: {reason}; end others, or raise the limit (docs/sizing.md says how many a \
+         worker has)"
+    )]
+    Full { address: String, reason: String },
     /// Somebody accepts the connection and says nothing.
     #[error("the broker at {address} did not finish the AMQP handshake within {}", length(*within))]
     Silent { address: String, within: Duration },
@@ -292,9 +298,10 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
                 return ConnectError::NoVirtualHost { address: where_, vhost };
             }
             // Of the virtual host, the user or the node: the broker's own text says which, and another node may have room.
-            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED)
-                if !text.contains("connection limit") =>
-            {
+            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) if text.contains("connection limit") => {
+                return ConnectError::Full { address: where_, reason: text };
+            }
+            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) => {
                 return ConnectError::NotAllowed { address: where_, user, vhost };
             }
             _ => {}

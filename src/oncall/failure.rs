@@ -124,7 +124,9 @@ impl From<RouteError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let code = match error {
-            ConnectError::Unreachable { .. } | ConnectError::Silent { .. } => UNAVAILABLE,
+            ConnectError::Unreachable { .. }
+            | ConnectError::Full { .. }
+            | ConnectError::Silent { .. } => UNAVAILABLE,
             ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
             ConnectError::NoVirtualHost { .. }
             | ConnectError::NotAmqp { .. }

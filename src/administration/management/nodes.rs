@@ -149,7 +149,9 @@ impl Nodes {
 fn virtual_host_in<'a>(path: &[&'a str]) -> Option<&'a str> {
     match path {
         ["queues", "quorum", _, _, "status"] => None,
-        ["exchanges" | "queues" | "bindings" | "policies", vhost, ..] => Some(vhost),
+        ["exchanges" | "queues" | "bindings" | "policies" | "operator-policies", vhost, ..] => {
+            Some(vhost)
+        }
         _ => None,
     }
 }
