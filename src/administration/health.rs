@@ -71,9 +71,10 @@ fn refusal(error: &ConnectError) -> AmqpConnection {
             AmqpConnection::Unreachable(format!("{text} ({source})"))
         }
         ConnectError::Full { .. } => AmqpConnection::Full(text),
-        ConnectError::Silent { .. } | ConnectError::NotAmqp { .. } | ConnectError::Tls { .. } => {
-            AmqpConnection::Unreachable(text)
-        }
+        ConnectError::Silent { .. }
+        | ConnectError::NotAmqp { .. }
+        | ConnectError::OtherProduct { .. }
+        | ConnectError::Tls { .. } => AmqpConnection::Unreachable(text),
         ConnectError::Login { .. } => AmqpConnection::LoginRefused(text),
         ConnectError::NoVirtualHost { .. } | ConnectError::NotAllowed { .. } => {
             AmqpConnection::NoVirtualHost(text)

@@ -130,6 +130,7 @@ impl From<ConnectError> for Failure {
             ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
             ConnectError::NoVirtualHost { .. }
             | ConnectError::NotAmqp { .. }
+            | ConnectError::OtherProduct { .. }
             | ConnectError::Tls { .. } => CONFIGURATION,
         };
         Self::of(code, &error)
@@ -144,6 +145,7 @@ impl From<ManagementError> for Failure {
             ManagementError::NoVirtualHost { .. }
             | ManagementError::OnlyByAmqp { .. }
             | ManagementError::OtherVirtualHost { .. }
+            | ManagementError::OtherProduct { .. }
             | ManagementError::NotFound { .. }
             | ManagementError::NoExchangeType { .. } => CONFIGURATION,
             ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => FAILED,
