@@ -274,7 +274,7 @@ pub(super) fn of_exchanges(topology: &Topology, observed: &Snapshot) -> Vec<Diag
                 "federation-upstream"
                 | "federation-upstream-set"
                 | "federation-upstream-pattern"
-                    if desired.contains_key(name) =>
+                    if desired.contains_key(name) && !there.internal =>
                 {
                     "what is published there on another broker comes in here as well: orders that this database does \
                      not know are parked"
