@@ -7,6 +7,7 @@ mod secret_url;
 mod settings;
 pub(crate) mod template;
 mod ui;
+mod url_file;
 
 pub(crate) use alert::AlertSettings;
 pub(crate) use layers::SettingsError;
@@ -15,3 +16,4 @@ pub use settings::{EventsSettings, Settings, WorkerSettings, schema};
 pub(crate) use settings::{Flags, Listen, LogFormat, LogSettings};
 pub(crate) use settings::{PublishScheduled, ScheduleSettings, TracesSettings};
 pub(crate) use ui::UiSettings;
+pub(crate) use url_file::{Login, UrlFile};

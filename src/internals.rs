@@ -137,7 +137,7 @@ pub mod plan {
         own_queues::parking_lots,
         removal::removal,
         retired_exchange::is_needed,
-        snapshot::{AppliedPolicy, Clock, QueueStats, Snapshot},
+        snapshot::{Clock, Policy, QueueStats, Snapshot},
         step_order::KeptQueues,
     };
 }
@@ -224,7 +224,7 @@ pub mod verify {
         findings,
         held_back::{MemberState, leaders_not_known, no_leader},
         is_wrong,
-        policies::exchange_policies,
+        policies::foreseen,
         probe::{Canaries, Canary, Fate, Tried, judge},
         remaining_routes::{RULES, check},
     };

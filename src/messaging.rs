@@ -10,6 +10,7 @@ mod host_list;
 pub(crate) mod large_bodies;
 pub(crate) mod parking_lot;
 pub(crate) mod passive;
+pub(crate) mod product;
 pub(crate) mod publish;
 mod stream;
 mod tls_parameters;

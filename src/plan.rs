@@ -78,7 +78,7 @@ impl Plan {
         let draining = self.draining.iter().map(|draining| &draining.queue);
         let consumed = self.notes.iter().filter_map(|note| match note {
             Note::Consumed { queue, .. } => Some(queue),
-            Note::Unmarked { .. } | Note::Unused { .. } => None,
+            Note::Unmarked { .. } | Note::Unused { .. } | Note::Policy { .. } => None,
         });
         let refused = self.refusals.iter().filter_map(|refusal| match refusal {
             Refusal::Occupied { queue, .. } => Some(queue),
@@ -123,7 +123,8 @@ impl Plan {
             many => format!("; {many} retired queues are draining"),
         };
         if self.is_empty() {
-            return format!("no change: the broker has this topology{draining}");
+            let but = if self.is_overridden() { ", but policies change what it does" } else { "" };
+            return format!("no change: the broker has this topology{but}{draining}");
         }
         let count = |of: fn(&Change) -> bool| self.changes().filter(|change| of(change)).count();
         let parts = [
@@ -151,6 +152,11 @@ impl Plan {
         format!("{}{draining}; {}", list.join(", "), self.verdict())
     }
 
+    /// Whether a policy keeps the topology from doing what it says.
+    fn is_overridden(&self) -> bool {
+        self.notes.iter().any(|note| matches!(note, Note::Policy { .. }))
+    }
+
     /// Messages in levels that may be for a timeout that is removed.
     fn may_be_parked(&self) -> u64 {
         let waiting = self.steps.iter().map(|step| match step.reason {
@@ -166,6 +172,9 @@ impl Plan {
         let misdirected: Vec<&str> = misdirected.map(|queue| queue.queue.as_str()).collect();
         match (self.refusals.is_empty(), self.lost()) {
             (false, _) => "nothing is carried out".to_owned(),
+            (true, 0) if self.is_overridden() => {
+                "no message is lost by it, but policies change what the topology does".to_owned()
+            }
             (true, 0) if !misdirected.is_empty() => format!(
                 "no message is lost by it, but what waits in {} does not come out as the topology says",
                 misdirected.join(", ")
@@ -306,7 +315,10 @@ impl fmt::Display for Plan {
         let exchanges = self.retired_exchanges.iter().map(ToString::to_string);
         section(f, "Draining (deleted by a later apply, once empty)", queues.chain(exchanges))?;
         section(f, "Refused", self.refusals.iter())?;
-        section(f, "Left alone", self.notes.iter())?;
+        let (policies, others): (Vec<&Note>, Vec<&Note>) =
+            self.notes.iter().partition(|note| matches!(note, Note::Policy { .. }));
+        section(f, "Policies that change what the topology does", policies.iter())?;
+        section(f, "Left alone", others.iter())?;
         if self.steps.iter().any(|step| step.reason.removes_timeout()) {
             writeln!(
                 f,

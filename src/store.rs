@@ -19,12 +19,15 @@ pub(crate) mod overdue;
 pub(crate) mod own_tables;
 pub(crate) mod pauses;
 pub(crate) mod pool;
+mod pooler;
 pub(crate) mod proposal_facts;
 pub(crate) mod schedule;
 pub(crate) mod status;
 mod tls_parameters;
 
-use std::{borrow::Cow, error::Error as _, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow, error::Error as _, fmt, net::IpAddr, path::Path, sync::Arc, time::Duration,
+};
 
 use tokio::sync::Semaphore;
 use tokio_postgres::{config::Host, error::SqlState};
@@ -189,6 +192,19 @@ impl Store {
         Self { timing, ..self }
     }
 
+    /// The same database, whose URL was read from this file: it is read again when a login is refused.
+    pub(crate) fn with_url_file(self, file: Option<&Path>) -> Self {
+        if let Some(file) = file {
+            self.connector.reads_again(file);
+        }
+        self
+    }
+
+    /// How long every login has been refused, and no statement has succeeded.
+    pub(crate) fn refused_for(&self) -> Duration {
+        self.connector.refused_for()
+    }
+
     /// How long it is waited for.
     pub(crate) fn timing(&self) -> &Timing {
         &self.timing
@@ -244,6 +260,10 @@ impl Store {
         result.map_err(|source| {
             if let Some(paused) = pauses::refused(&source) {
                 return paused;
+            }
+            // The client gives each statement another name.
+            if source.code() == Some(&SqlState::DUPLICATE_PSTATEMENT) {
+                return self.no_statements();
             }
             let address = self.address.to_string();
             match self.closed_schemas.lock().clone() {

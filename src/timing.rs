@@ -52,6 +52,9 @@ pub struct Timing {
     pub closings_on_page: Duration,
     /// For an effect on some orders that is rolled back. Somebody looks at the screen, and it holds locks.
     pub trial: Duration,
+    /// How long the database may refuse every login before the worker ends: its supervisor sees that, and starts it with what the
+    /// settings have then.
+    pub login_refused: Duration,
     /// How often the log says what a worker has done.
     pub log_work_every: Duration,
     /// In that time two clocks run apart by a quarter of a millisecond at most. After the database's clock was set, orders
@@ -101,6 +104,7 @@ impl Timing {
             last_page: TEST_STALL,
             database_silence: TEST_STALL,
             place_silence: TEST_STALL,
+            login_refused: Duration::from_secs(2),
             ..Self::divided(1, 10)
         }
     }
@@ -137,6 +141,7 @@ impl Timing {
             closings: timeout(40),
             closings_on_page: timeout(5),
             trial: timeout(5),
+            login_refused: timeout(600),
             log_work_every: interval(60_000),
             clock_every: interval(5_000),
 

@@ -58,6 +58,7 @@ pub fn findings(
     found.extend(foreign_bindings::findings(topology, observed, &plan, &resolved));
     found.extend(remaining_routes::findings(topology, observed, &plan, &resolved));
     found.extend(policies::findings(topology, observed, stats));
+    found.extend(policies::of_exchanges(topology, observed));
     found.extend(held_back::findings(topology, observed, stats, now));
     found.extend(held_in_memory(topology, observed));
     found.sort_by_key(|finding| Reverse(finding.severity));

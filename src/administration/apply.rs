@@ -12,6 +12,7 @@ use deletion::{Counted, Deletion, LOOK_EVERY};
 
 use super::{LockLost, Management, ManagementError, TopologyLock};
 use crate::{
+    diagnostic::Target,
     messaging::{ConnectError, consume::ConsumeError, passive::Questions},
     objects::{
         Queue,
@@ -19,7 +20,7 @@ use crate::{
         shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
     },
     plan::{
-        Change, Contents, Plan, Reason, Refusal, Step,
+        Change, Contents, Note, Plan, Reason, Refusal, Step,
         diff::diff,
         own_queues::{Kind, kind},
         removal,
@@ -28,6 +29,7 @@ use crate::{
         step_order::KeptQueues,
     },
     topology::{Topology, check::BrokerVersion},
+    verify::policies,
 };
 
 /// From this series on the plugin of delayed messages cannot run: its last release is for the one before.
@@ -64,6 +66,16 @@ pub async fn plan(
     discard: &BTreeSet<String>,
 ) -> Result<(Plan, Snapshot), ManagementError> {
     let (mut plan, observed) = plan_within_limits(management, topology, discard).await?;
+    let target = Target { topology: &topology.name, virtual_host: &observed.virtual_host };
+    let policies = policies::foreseen(topology, &observed, &plan);
+    plan.notes.extend(policies.iter().map(|found| found.rendered(&target)).map(|found| {
+        Note::Policy {
+            policy: found.subject.to_string(),
+            message: found.message,
+            reason: found.reason.unwrap_or_default(),
+            fix: found.fix.unwrap_or_default(),
+        }
+    }));
     let created = plan.steps.iter().filter(|it| matches!(it.change, Change::CreateQueue(_)));
     let lock = topology.lock_queue();
     let existing = observed.objects.queues.keys().filter(|queue| **queue != lock);

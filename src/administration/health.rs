@@ -70,9 +70,11 @@ fn refusal(error: &ConnectError) -> AmqpConnection {
         ConnectError::Unreachable { source, .. } => {
             AmqpConnection::Unreachable(format!("{text} ({source})"))
         }
-        ConnectError::Silent { .. } | ConnectError::NotAmqp { .. } | ConnectError::Tls { .. } => {
-            AmqpConnection::Unreachable(text)
-        }
+        ConnectError::Full { .. } => AmqpConnection::Full(text),
+        ConnectError::Silent { .. }
+        | ConnectError::NotAmqp { .. }
+        | ConnectError::OtherProduct { .. }
+        | ConnectError::Tls { .. } => AmqpConnection::Unreachable(text),
         ConnectError::Login { .. } => AmqpConnection::LoginRefused(text),
         ConnectError::NoVirtualHost { .. } | ConnectError::NotAllowed { .. } => {
             AmqpConnection::NoVirtualHost(text)

@@ -26,7 +26,8 @@ use nodes::{fits_in_a_path, http_client};
 
 use super::objects::{BindingInfo, ExchangeInfo, QueueInfo};
 use crate::{
-    messaging::{BrokerAddress, ConnectError, Link},
+    config::Login,
+    messaging::{BrokerAddress, ConnectError, Link, product},
     objects::{Binding, Exchange, Objects, Queue},
     plan::{
         counts::StatisticsInterval,
@@ -102,7 +103,9 @@ impl Management {
         let credentials = urls.first().map(|url| (url.username(), url.password()));
         let (user, password) = credentials.unwrap_or_default();
         let (user, password) = (percent_decode(user), percent_decode(password.unwrap_or_default()));
-        let nodes = Nodes::new(urls, (&user, &password), http).map_err(unbuilt)?;
+        let login = Login { user, password: password.into() };
+        let file = address.management_file();
+        let nodes = Nodes::new(urls, login, file, http).map_err(unbuilt)?;
         Ok(Self {
             nodes,
             address: address.clone(),
@@ -196,6 +199,7 @@ impl Management {
 
     /// Every exchange, queue and binding of the virtual host, and what waits; changes nothing.
     pub async fn observe(&self) -> Result<Snapshot, ManagementError> {
+        self.is_rabbitmq().await?;
         let path = ["exchanges", &self.vhost];
         let exchanges: Vec<ExchangeInfo> = match self.ask(&path, &ExchangeInfo::QUERY).await {
             Ok(exchanges) => exchanges,
@@ -205,6 +209,8 @@ impl Management {
         let queues: Vec<QueueInfo> = self.get(&["queues", &self.vhost], &QueueInfo::QUERY).await?;
         let queues = queues.into_iter().map(Queue::from);
         let bindings: Vec<BindingInfo> = self.get(&["bindings", &self.vhost], &[]).await?;
+        let (policies, operator_policies) =
+            tokio::try_join!(self.policies(), self.operator_policies())?;
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
@@ -233,6 +239,8 @@ impl Management {
             dead_letters,
             delayed,
             consumed,
+            policies,
+            operator_policies,
             ..Snapshot::default()
         })
     }
@@ -305,6 +313,28 @@ impl Management {
     /// A connection with the credentials of `broker.url`, for what only AMQP can answer.
     pub(super) async fn link(&self, purpose: &str) -> Result<Link, ConnectError> {
         Link::open(&self.address, purpose).await
+    }
+
+    /// Whether this is RabbitMQ. An answer that says nothing of it, or none, is judged by what is asked next.
+    async fn is_rabbitmq(&self) -> Result<(), ManagementError> {
+        #[derive(Deserialize)]
+        struct Product {
+            product_name: Option<String>,
+            #[serde(default)]
+            lavinmq_version: Option<String>,
+        }
+        const COLUMNS: [(&str, &str); 1] = [("columns", "product_name,lavinmq_version")];
+        let Ok(Product { product_name, lavinmq_version }) = self.ask(&["overview"], &COLUMNS).await
+        else {
+            return Ok(());
+        };
+        let product = lavinmq_version.map(|_| "LavinMQ".to_owned()).or(product_name);
+        match product.filter(|product| !product::is_rabbitmq(product)) {
+            Some(product) => {
+                Err(ManagementError::OtherProduct { address: self.display.clone(), product })
+            }
+            None => Ok(()),
+        }
     }
 
     /// What the broker says of itself.

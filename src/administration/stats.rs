@@ -20,7 +20,7 @@ use crate::{
     plan::{
         counts::CountReport,
         own_queues::queues_of,
-        snapshot::{AppliedPolicy, Snapshot, definition, settings},
+        snapshot::{Policy, Snapshot, settings},
     },
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
@@ -91,26 +91,6 @@ pub struct DelayedOnNode {
 #[derive(Deserialize)]
 struct Held {
     messages_delayed: Option<u64>,
-}
-
-/// A policy as it is stored. Of those that match a queue the one with the highest priority applies, alone.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Policy {
-    /// Unique among the policies of a virtual host.
-    pub name: String,
-    /// A regular expression of queue or exchange names.
-    pub pattern: String,
-    /// Higher wins.
-    pub priority: i64,
-    /// What it sets.
-    #[serde(default, deserialize_with = "definition")]
-    pub definition: BTreeMap<String, Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct OfExchange {
-    name: String,
-    policy: Option<String>,
 }
 
 /// What applies to a queue, read from the broker's own tables, not from its statistics.
@@ -349,21 +329,13 @@ impl Management {
         self.get(&["policies", self.virtual_host()], &[]).await
     }
 
-    /// What applies to the exchanges of the virtual host, by their names. Needs no more than the `management` tag;
-    /// changes nothing.
-    pub async fn exchange_policies(
-        &self,
-    ) -> Result<BTreeMap<String, AppliedPolicy>, ManagementError> {
-        let policies = self.policies().await?;
-        let query = [("columns", "name,policy")];
-        let exchanges: Vec<OfExchange> =
-            self.get(&["exchanges", self.virtual_host()], &query).await?;
-        let applied = exchanges.into_iter().filter_map(|OfExchange { name, policy }| {
-            let policy = policies.iter().find(|it| Some(&it.name) == policy.as_ref())?;
-            let definition = policy.definition.clone();
-            Some((name, AppliedPolicy { policy: policy.name.clone(), definition }))
-        });
-        Ok(applied.collect())
+    /// The operator policies of the virtual host; none where this user may not see them.
+    pub(super) async fn operator_policies(&self) -> Result<Vec<Policy>, ManagementError> {
+        let path = ["operator-policies", self.virtual_host()];
+        match self.ask(&path, &[]).await {
+            Err(error) if error.is(401) || error.is(403) || error.is(404) => Ok(Vec::new()),
+            policies => policies.map_err(|error| self.explain(&reading(&path), error)),
+        }
     }
 
     /// [`Management::queue_stats`] with the policies that apply at this moment, where the broker says so: the

@@ -5,7 +5,7 @@ mod guide;
 use std::{fs::File, io::Write as _, path::PathBuf};
 
 use clap::Args;
-use guide::{Guide, OldBinding, State, section, way};
+use guide::{Guide, List, Listed, OldBinding, State, section, way};
 
 use super::{
     exit::Failure,
@@ -24,16 +24,16 @@ use crate::{
 };
 
 /// Guide the way from an exchange of the delayed message plugin to one that needs no plugin
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct ExitPlugin {
-    /// The exchange of the type x-delayed-message
-    exchange: String,
+    /// The exchange of the type x-delayed-message; without one it lists all that there are
+    exchange: Option<String>,
     /// Write the part for topology.toml into this file, which must not exist
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "exchange")]
     save: Option<PathBuf>,
     /// Copy its bindings to what takes its place, which topology.toml has to say; shows them, and asks. Changes
     /// nothing for those who use it now
-    #[arg(long)]
+    #[arg(long, requires = "exchange")]
     bind: bool,
     #[command(flatten)]
     confirm: Confirm,
@@ -45,15 +45,18 @@ impl ExitPlugin {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let (topology, management) = setup::broker(settings)?;
         let mut observed = management.observe().await?;
+        let Some(exchange) = self.exchange.clone() else {
+            return self.list(&topology, &management, &observed).await;
+        };
         let (state, routing) = self.state(&topology, &observed, management.virtual_host())?;
         if let Some(path) = &self.save {
             File::create_new(path)
-                .and_then(|mut file| file.write_all(section(&self.exchange, routing).as_bytes()))
+                .and_then(|mut file| file.write_all(section(&exchange, routing).as_bytes()))
                 .map_err(|error| {
                     Failure::failed(format!("cannot write {}: {error}", path.display()))
                 })?;
         }
-        let compat = XDelay { exchange: self.exchange.clone(), routing };
+        let compat = XDelay { exchange: exchange.clone(), routing };
         let in_topology = topology.compat.as_ref() == Some(&compat);
         if self.bind {
             if !in_topology || state == State::Missing {
@@ -63,14 +66,14 @@ impl ExitPlugin {
             observed = management.observe().await?;
         }
         let held = match state {
-            State::Plugin => management.delayed_on_each_node(&self.exchange).await?,
+            State::Plugin => management.delayed_on_each_node(&exchange).await?,
             _ => Vec::new(),
         };
         let mut exchanges = observed.objects.exchanges.values();
         self.output.print(&Guide {
             version: 1,
             virtual_host: management.virtual_host(),
-            exchange: &self.exchange,
+            exchange: &exchange,
             state,
             routing,
             in_topology,
@@ -81,6 +84,33 @@ impl ExitPlugin {
         })
     }
 
+    /// Every exchange of the plugin, for who does not know how many there are.
+    async fn list(
+        &self,
+        topology: &Topology,
+        management: &Management,
+        observed: &Snapshot,
+    ) -> Result<(), Failure> {
+        let mut exchanges = Vec::new();
+        for exchange in observed.objects.exchanges.values() {
+            if exchange.kind == DELAYED_EXCHANGE_TYPE {
+                let one = Self { exchange: Some(exchange.name.clone()), ..self.clone() };
+                exchanges.push(Listed {
+                    exchange: exchange.name.clone(),
+                    routing: routing(exchange),
+                    bindings: one.bindings(topology, State::Plugin, observed).len(),
+                    held: management.delayed_on_each_node(&exchange.name).await?,
+                });
+            }
+        }
+        self.output.print(&List { version: 1, virtual_host: management.virtual_host(), exchanges })
+    }
+
+    /// Its name; none is asked for where all are listed.
+    fn name(&self) -> &str {
+        self.exchange.as_deref().unwrap_or_default()
+    }
+
     /// What it is, and how it routes.
     fn state(
         &self,
@@ -88,8 +118,8 @@ impl ExitPlugin {
         observed: &Snapshot,
         vhost: &str,
     ) -> Result<(State, RoutingType), Failure> {
-        let name = &self.exchange;
-        let wanted = topology.compat.as_ref().filter(|it| it.exchange == *name);
+        let name = self.name();
+        let wanted = topology.compat.as_ref().filter(|it| it.exchange == name);
         let found = observed.objects.exchanges.get(name);
         match (found, wanted) {
             (Some(exchange), _) if exchange.kind == DELAYED_EXCHANGE_TYPE => {
@@ -122,7 +152,7 @@ impl ExitPlugin {
     }
 
     fn cannot_bind(&self, state: State, routing: RoutingType) -> Failure {
-        let name = &self.exchange;
+        let name = self.name();
         if state == State::Missing {
             return Failure::failed(format!(
                 "exchange {name} is not there, so there is nothing to copy; nothing was changed"
@@ -140,7 +170,7 @@ impl ExitPlugin {
     fn bindings(&self, topology: &Topology, state: State, observed: &Snapshot) -> Vec<OldBinding> {
         let bindings = &observed.objects.bindings;
         let old = bindings.iter().filter(|it| match state {
-            State::Plugin => (it.source == self.exchange) != self.feeds(it),
+            State::Plugin => (it.source == self.name()) != self.feeds(it),
             State::TakenOver => topology.is_early(it),
             State::Missing => false,
         });
@@ -157,7 +187,7 @@ impl ExitPlugin {
 
     /// Whether messages come to the exchange by it.
     fn feeds(&self, binding: &Binding) -> bool {
-        !binding.to_queue && binding.destination == self.exchange
+        !binding.to_queue && binding.destination == self.name()
     }
 
     /// Shows what is to be copied, asks, and copies it. First where it leads, so that nothing is lost wherever this stops.
@@ -259,7 +289,7 @@ mod tests {
 
     fn command(exchange: &str) -> ExitPlugin {
         ExitPlugin {
-            exchange: exchange.to_owned(),
+            exchange: Some(exchange.to_owned()),
             save: None,
             bind: false,
             confirm: Confirm { yes: false },
@@ -290,7 +320,7 @@ mod tests {
         let guide = Guide {
             version: 1,
             virtual_host: "a b",
-            exchange: &it.exchange,
+            exchange: it.name(),
             state,
             routing,
             in_topology: false,
@@ -325,6 +355,23 @@ mod tests {
              rabbitmq-plugins disable rabbitmq_delayed_message_exchange
 
         safe to upgrade: no, the plugin holds messages, or it is not known whether it does; they would be lost
+        "#);
+    }
+
+    #[test]
+    fn without_a_name_all_are_listed() {
+        let held = |messages| DelayedOnNode { node: "rabbit@a".to_owned(), messages };
+        let one = |exchange: &str, messages| Listed {
+            exchange: exchange.to_owned(),
+            routing: RoutingType::Topic,
+            bindings: 2,
+            held: vec![held(messages)],
+        };
+        let exchanges = vec![one("it's old", Some(7)), one("reminders", None)];
+        insta::assert_snapshot!(List { version: 1, virtual_host: "/", exchanges }, @r#"
+        'it'\''s old'  topic, 2 bindings, 7 held on rabbit@a
+        reminders  topic, 2 bindings, unknown held on rabbit@a
+        2 exchanges of type x-delayed-message; the steps for one: overdue exit-plugin NAME
         "#);
     }
 

@@ -51,7 +51,7 @@ impl Global {
             broker_url: broker.read()?,
             management_url: management.read()?,
             database_url: database.read()?,
-            files: self.urls().iter().filter_map(|url| url.file.map(Path::to_owned)).collect(),
+            files: self.urls().map(|url| url.file.map(Path::to_owned)),
         };
         Ok(Settings::load(self.config.as_deref(), &flags)?)
     }

@@ -56,7 +56,7 @@ impl Output {
 }
 
 /// Of every command that shows first what it would change.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct Confirm {
     /// Do not ask; without a terminal nothing is done unless this is set
     #[arg(long)]

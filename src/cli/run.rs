@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 
 use super::{
-    exit::Failure,
+    exit::{self, Failure},
     setup::{self, Services},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     doctor::facts::ExposedFile,
     listen::{self, Page, ask::FAILING},
     telemetry::{self, labels, metrics, observed},
-    text::one_line,
+    text::{length, one_line},
     worker::{
         self, Worker,
         health::{Health, Work},
@@ -67,7 +67,27 @@ impl Run {
         let every = worker.settings.watch_every.as_duration();
         let (watched, facts) = (stop.clone(), Arc::clone(&worker));
         tokio::spawn(alerting::watch(alerts, every, move || self::facts(&facts), watched));
-        Ok(worker::run(&worker, &stop).await?)
+        tokio::select! {
+            ended = Box::pin(worker::run(&worker, &stop)) => Ok(ended?),
+            refused = refused(&worker) => Err(refused),
+        }
+    }
+}
+
+/// Comes when the database has refused every login for so long that a supervisor should see it. What is in hand goes back to the
+/// broker with the connections.
+async fn refused(worker: &Worker) -> Failure {
+    while worker.store.refused_for() < worker.timing.login_refused {
+        tokio::time::sleep(worker.timing.backoff_longest).await;
+    }
+    Failure {
+        code: exit::NOT_PERMITTED,
+        text: format!(
+            "PostgreSQL at {} has refused every login for {}: correct user and password in database.url, or in its file \
+             (docs/passwords.md)",
+            worker.store.address(),
+            length(worker.timing.login_refused)
+        ),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct SettingsFiles {
     pub settings: Option<PathBuf>,
     /// Those with a password or a key.
     pub secret: Vec<PathBuf>,
+    /// Those with the URLs of broker, management API and database, where flags name them.
+    pub urls: [Option<PathBuf>; 3],
 }
 
 impl SettingsFiles {

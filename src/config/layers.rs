@@ -118,7 +118,7 @@ impl Settings {
         &self,
         file: PathBuf,
         in_file: impl Fn(&str) -> bool,
-        of_flags: &[PathBuf],
+        of_flags: &[Option<PathBuf>; 3],
     ) -> SettingsFiles {
         let Self { broker, database, alert, .. } = self;
         let urls = [
@@ -132,9 +132,10 @@ impl Settings {
         let keys = urls.filter_map(|(_, url)| SecretUrl::key_file(url));
         let of_alerts = alert.iter().flat_map(|alert| [&alert.url_file, &alert.body_file]);
         let secret = holds_a_secret.then(|| file.clone()).into_iter();
-        let secret = secret.chain(of_flags.iter().cloned()).chain(keys);
+        let secret = secret.chain(of_flags.iter().flatten().cloned()).chain(keys);
         SettingsFiles {
             secret: secret.chain(of_alerts.flatten().cloned()).collect(),
+            urls: of_flags.clone(),
             settings: Some(file).filter(|file| !file.as_os_str().is_empty()),
         }
     }

@@ -359,6 +359,6 @@ pub struct Flags {
     pub management_url: Option<SecretUrl>,
     /// `--database-url`
     pub database_url: Option<SecretUrl>,
-    /// The files that URLs were read from.
-    pub files: Vec<PathBuf>,
+    /// The files that the URLs of broker, management API and database were read from.
+    pub files: [Option<PathBuf>; 3],
 }

@@ -22,6 +22,10 @@ pub(crate) fn reachable(facts: &Facts) -> Draft {
             reason.clone(),
             "start RabbitMQ, or correct broker.url (OVERDUE_BROKER__URL)",
         ),
+        AmqpConnection::Full(reason) => Draft::error(
+            reason.clone(),
+            "rabbitmqctl set_vhost_limits or set_user_limits, key max-connections",
+        ),
         _ => Draft::ok(format!("{} answers", facts.broker.address)),
     }
 }
@@ -30,7 +34,7 @@ pub(crate) fn reachable(facts: &Facts) -> Draft {
 pub(crate) fn login(facts: &Facts) -> Draft {
     let user = &facts.broker.user;
     match &facts.broker.connection {
-        AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_) => {
+        AmqpConnection::Unreachable(_) | AmqpConnection::NoAddress(_) | AmqpConnection::Full(_) => {
             Draft::warning("not known: no connection", NO_CONNECTION)
         }
         AmqpConnection::LoginRefused(reason) => Draft::error(

@@ -36,6 +36,10 @@ pub(crate) fn reachable(facts: &Facts) -> Draft {
 pub(crate) fn login(facts: &Facts) -> Draft {
     match &facts.database.session {
         Session::Unreachable(_) => Draft::warning("not known: no connection", NO_SESSION),
+        Session::Pooled(reason) => Draft::error(
+            reason.clone(),
+            "change the pooler, or write the URL of the server itself into database.url",
+        ),
         Session::LoginRefused(reason) => Draft::error(
             reason.clone(),
             "correct user, password and database in database.url, or create them",

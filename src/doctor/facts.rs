@@ -237,6 +237,8 @@ pub enum AmqpConnection {
     },
     /// Nobody answers.
     Unreachable(String),
+    /// It takes no more connections.
+    Full(String),
     /// The login is refused.
     LoginRefused(String),
     /// The virtual host does not exist, or the user may not use it.

@@ -1,12 +1,13 @@
 //! Where the broker is: the AMQP URI and the management API that belongs to it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use lapin::uri::{AMQPScheme, AMQPUri};
 use url::Url;
 
 use super::{host_list::each_host, tls_parameters::TlsParameters};
 use crate::{
+    config::{Login, UrlFile},
     secret::{ESCAPES, Secret, has_late_at},
     timing::Timing,
     tls::{Tls, Verification},
@@ -33,6 +34,8 @@ pub struct BrokerAddress {
     /// Whether `management` comes from the AMQP URI, because no other URL is set.
     is_derived: bool,
     pub(crate) management_tls: Option<Tls>,
+    /// Where the AMQP URI, and the URL of the management API, can be read again.
+    files: [Option<Arc<UrlFile>>; 2],
     /// How long it is waited for.
     pub(crate) timing: Arc<Timing>,
 }
@@ -111,6 +114,7 @@ impl BrokerAddress {
             management: Secret::new(management),
             is_derived,
             management_tls,
+            files: [None, None],
             timing: Arc::default(),
         })
     }
@@ -119,6 +123,39 @@ impl BrokerAddress {
     /// `frame_max` in the URI stays.
     pub fn with_small_frames(self) -> Self {
         Self { frame_max: SMALL_FRAME_MAX_BYTES, ..self }
+    }
+
+    /// The same broker, whose URLs were read from these files: they are read again when a login is refused.
+    pub(crate) fn with_url_files(self, broker: Option<&Path>, management: Option<&Path>) -> Self {
+        let broker = broker.map(UrlFile::new);
+        let derived = broker.clone().filter(|_| self.is_derived);
+        let management = management.map(UrlFile::new).or(derived);
+        Self { files: [broker, management], ..self }
+    }
+
+    /// Where the URL of the management API can be read again.
+    pub(crate) fn management_file(&self) -> Option<Arc<UrlFile>> {
+        self.files[1].clone()
+    }
+
+    /// Who logs in now.
+    pub(super) fn login(&self) -> Login {
+        let of_url = |uri: &AMQPUri| {
+            let (user, password) =
+                (&uri.authority.userinfo.username, &uri.authority.userinfo.password);
+            Login { user: user.clone(), password: password.clone().into() }
+        };
+        let first = self.first().map(of_url);
+        let first = first.unwrap_or(Login { user: String::new(), password: "".into() });
+        match &self.files[0] {
+            Some(file) => file.login(first),
+            None => first,
+        }
+    }
+
+    /// Whether the file has another login than this one, which was refused.
+    pub(super) fn has_other(&self, refused: &Login) -> bool {
+        self.files[0].as_ref().is_some_and(|file| file.read_again(refused))
     }
 
     /// The same broker, waited for by other time-outs.

@@ -19,8 +19,10 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{BrokerAddress, gathering::Gathering, stream};
+use super::{BrokerAddress, gathering::Gathering, product::OtherProduct, stream};
 use crate::{
+    config::Login,
+    telemetry,
     text::{length, quote},
     tls::{self, Tls},
 };
@@ -41,6 +43,12 @@ pub enum ConnectError {
     /// Nobody answers.
     #[error("cannot reach the broker at {address}; is it running, and is broker.url right?")]
     Unreachable { address: String, source: lapin::Error },
+    /// It has as many connections as the virtual host, the user or the node may have.
+    #[error(
+        "the broker at {address} takes no more connections: {reason}; end others, or raise the limit (docs/sizing.md says how many a \
+         worker has)"
+    )]
+    Full { address: String, reason: String },
     /// Somebody accepts the connection and says nothing.
     #[error("the broker at {address} did not finish the AMQP handshake within {}", length(*within))]
     Silent { address: String, within: Duration },
@@ -49,6 +57,12 @@ pub enum ConnectError {
         "what answers at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// where it expects TLS"
     )]
     NotAmqp { address: String },
+    /// Another broker.
+    #[error(
+        "the broker at {address} is {product}, and not RabbitMQ: overdue needs its quorum queues, its dead letters and its management \
+         API. Correct broker.url"
+    )]
+    OtherProduct { address: String, product: String },
     /// TLS cannot be set up, or the handshake failed.
     #[error("no TLS connection to the broker at {address}: {reason}")]
     Tls { address: String, reason: String },
@@ -106,13 +120,29 @@ impl Socket {
 }
 
 impl Link {
-    /// Connects, logs in and opens the virtual host within ten seconds, on the first node that takes it.
+    /// Connects, logs in and opens the virtual host within ten seconds, on the first node that takes it. If the login is refused,
+    /// the file with the URL is read again.
     ///
     /// `purpose` becomes the connection's name in the management UI, e.g. `overdue worker, consuming`.
     ///
     /// # Errors
     /// See [`ConnectError`]; nothing is left behind.
     pub async fn open(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
+        let login = address.login();
+        match Self::open_as(address, &login, purpose).await {
+            Err(ConnectError::Login { .. }) if address.has_other(&login) => {
+                telemetry::url_file_read_again("broker");
+                Self::open_as(address, &address.login(), purpose).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_as(
+        address: &BrokerAddress,
+        login: &Login,
+        purpose: &str,
+    ) -> Result<Self, ConnectError> {
         let tls = match &address.tls {
             Some(tls) => Some(client(address, tls)?),
             None => None,
@@ -122,8 +152,10 @@ impl Link {
         let mut first = None;
         loop {
             // The next one begins when one has failed, and when those before it are silent.
-            if let Some(node) = nodes.next() {
-                attempts.push(Self::open_node(address, node.clone(), tls.clone(), purpose));
+            if let Some(mut node) = nodes.next().cloned() {
+                node.authority.userinfo.username.clone_from(&login.user);
+                node.authority.userinfo.password.clone_from(login.password.expose());
+                attempts.push(Self::open_node(address, node, tls.clone(), purpose));
             }
             match timeout(NEXT_NODE, attempts.next()).await {
                 Ok(Some(Ok(link))) => return Ok(link),
@@ -279,6 +311,11 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
     if let Some(reason) = tls::refusal(&error, tls::RABBITMQ) {
         return ConnectError::Tls { address: where_, reason };
     }
+    if let ErrorKind::IOError(io) = error.kind()
+        && let Some(OtherProduct(product)) = io.get_ref().and_then(|it| it.downcast_ref())
+    {
+        return ConnectError::OtherProduct { address: where_, product: product.clone() };
+    }
     if matches!(error.kind(), ErrorKind::ParsingError(_)) {
         return ConnectError::NotAmqp { address: where_ };
     }
@@ -292,9 +329,10 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
                 return ConnectError::NoVirtualHost { address: where_, vhost };
             }
             // Of the virtual host, the user or the node: the broker's own text says which, and another node may have room.
-            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED)
-                if !text.contains("connection limit") =>
-            {
+            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) if text.contains("connection limit") => {
+                return ConnectError::Full { address: where_, reason: text };
+            }
+            AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) => {
                 return ConnectError::NotAllowed { address: where_, user, vhost };
             }
             _ => {}

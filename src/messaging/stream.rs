@@ -23,7 +23,7 @@ use lapin::tcp::AsyncTcpStream;
 use tokio::{net::TcpStream, time::Sleep};
 use tokio_rustls::client::TlsStream;
 
-use super::{frames::FrameRepair, gathering::Gathering};
+use super::{frames::FrameRepair, gathering::Gathering, product};
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -63,6 +63,8 @@ pub(super) struct Readable {
     ready: Vec<u8>,
     taken: usize,
     gathering: Gathering,
+    /// Whether it has been looked at who answers.
+    is_known: bool,
     /// Until then nothing is read.
     rest: Pin<Box<Sleep>>,
     rests: bool,
@@ -74,7 +76,18 @@ impl Readable {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
         let repair = FrameRepair::new(frame_max);
         let rest = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { socket, repair, scratch, ready: Vec::new(), taken: 0, gathering, rest, rests: false }
+        let ready = Vec::new();
+        Self {
+            socket,
+            repair,
+            scratch,
+            ready,
+            taken: 0,
+            gathering,
+            is_known: false,
+            rest,
+            rests: false,
+        }
     }
 
     /// After a few deliveries others are gathered; an answer is waited for, and so may be the next.
@@ -114,6 +127,12 @@ impl AsyncRead for Readable {
                 return Poll::Ready(Ok(0));
             }
             this.repair.feed(&this.scratch[..count], &mut this.ready);
+            if !this.is_known && !this.ready.is_empty() {
+                this.is_known = true;
+                if let Some(other) = product::other(&this.ready) {
+                    return Poll::Ready(Err(io::Error::other(other)));
+                }
+            }
             this.rest_after(count);
         }
         let left = &this.ready[this.taken..];

@@ -51,8 +51,6 @@ pub(crate) async fn found(
             found.push(verify::held_back::leaders_not_known(&why));
         }
     }
-    let policies = management.exchange_policies().await?;
-    found.extend(verify::policies::exchange_policies(topology, observed, &policies));
     found.extend(dead_letters(management, topology, observed, &mut stats, slots).await?);
     found.sort_by_key(|finding| Reverse(finding.severity));
     Ok((found, stats))

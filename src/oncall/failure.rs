@@ -124,10 +124,13 @@ impl From<RouteError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let code = match error {
-            ConnectError::Unreachable { .. } | ConnectError::Silent { .. } => UNAVAILABLE,
+            ConnectError::Unreachable { .. }
+            | ConnectError::Full { .. }
+            | ConnectError::Silent { .. } => UNAVAILABLE,
             ConnectError::Login { .. } | ConnectError::NotAllowed { .. } => NOT_PERMITTED,
             ConnectError::NoVirtualHost { .. }
             | ConnectError::NotAmqp { .. }
+            | ConnectError::OtherProduct { .. }
             | ConnectError::Tls { .. } => CONFIGURATION,
         };
         Self::of(code, &error)
@@ -142,6 +145,7 @@ impl From<ManagementError> for Failure {
             ManagementError::NoVirtualHost { .. }
             | ManagementError::OnlyByAmqp { .. }
             | ManagementError::OtherVirtualHost { .. }
+            | ManagementError::OtherProduct { .. }
             | ManagementError::NotFound { .. }
             | ManagementError::NoExchangeType { .. } => CONFIGURATION,
             ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => FAILED,

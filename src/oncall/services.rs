@@ -81,7 +81,8 @@ pub(crate) fn topology(settings: &Settings) -> Result<Topology, Failure> {
 pub(crate) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
     let management = settings.broker.management_url.as_ref().map(SecretUrl::expose);
     let address = BrokerAddress::parse(settings.broker.url.expose(), management)?;
-    Ok(address.with_timing(timing()))
+    let [broker, management, _] = &settings.files.urls;
+    Ok(address.with_url_files(broker.as_deref(), management.as_deref()).with_timing(timing()))
 }
 
 /// Tests shorten it in debug builds.
@@ -107,7 +108,8 @@ pub(crate) fn store(settings: &Settings) -> Result<Store, Failure> {
     let database = &settings.database;
     let open = if settings.events.publish { Store::new } else { Store::without_events };
     let store = open(database.url.expose(), &database.search_path, database.connections)?;
-    Ok(store.with_timing(timing()))
+    let [.., file] = &settings.files.urls;
+    Ok(store.with_url_file(file.as_deref()).with_timing(timing()))
 }
 
 /// The SQL of every effect the topology names: from the settings, or built in.

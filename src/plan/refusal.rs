@@ -93,6 +93,17 @@ pub enum Note {
         /// The mark that would make it ours: the routing key of its binding.
         mark: String,
     },
+    /// A policy changes what queues or exchanges do, also those that are to be created.
+    Policy {
+        /// Which one, e.g. `operator policy lim`.
+        policy: String,
+        /// What it sets, and where.
+        message: String,
+        /// What comes of it.
+        reason: String,
+        /// What to do.
+        fix: String,
+    },
     /// A queue would be retired, and somebody else consumes from it.
     Consumed {
         /// The queue.
@@ -183,6 +194,13 @@ impl fmt::Display for Note {
                 one_line(queue),
                 one_line(exchange),
                 one_line(mark)
+            ),
+            Self::Policy { policy, message, reason, fix } => write!(
+                f,
+                "? {}  {}\n        {reason}\n        {}",
+                one_line(policy),
+                one_line(message),
+                one_line(fix)
             ),
             Self::Consumed { queue, consumers } => write!(
                 f,

@@ -37,6 +37,10 @@ pub struct Snapshot {
     pub foreign_consumers: BTreeMap<String, u64>,
     /// Acks that the broker has counted on queues of removed timeouts, as late as the counts; none if that proves nothing.
     pub acked: BTreeMap<String, Acks>,
+    /// Policies of the virtual host.
+    pub policies: Vec<Policy>,
+    /// Operator policies of the virtual host; none where this user may not see them.
+    pub operator_policies: Vec<Policy>,
     /// When it was read; it is asked for where a plan depends on it.
     pub clock: Option<Clock>,
 }
@@ -139,12 +143,20 @@ fn rates<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Rates, D::Error> {
     Ok(Rates { published: rate("publish_details"), acked: rate("ack_details") })
 }
 
-/// A policy that applies to an exchange: of those that match, the one with the highest priority, alone.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AppliedPolicy {
-    /// The policy.
-    pub policy: String,
+/// A policy as it is stored. Of those that match a queue or an exchange the one with the highest priority applies, alone.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Policy {
+    /// Unique among the policies of a virtual host.
+    pub name: String,
+    /// A regular expression of queue or exchange names.
+    pub pattern: String,
+    /// `all`, `queues`, `exchanges`, or queues of one type.
+    #[serde(rename = "apply-to")]
+    pub apply_to: String,
+    /// Higher wins.
+    pub priority: i64,
     /// What it sets.
+    #[serde(default, deserialize_with = "definition")]
     pub definition: BTreeMap<String, Value>,
 }
 

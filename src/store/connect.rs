@@ -1,7 +1,12 @@
 //! How a connection is opened if there are several hosts, or a host has several addresses: one after the other. The client has a limit
 //! for TCP alone, and would wait for the login of one until there is no time for the next one.
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use deadpool_postgres::Connect;
 use futures_util::future::join_all;
@@ -15,19 +20,61 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{CONNECT_TIMEOUT, TlsConnect};
+use crate::{
+    config::{Login, UrlFile},
+    telemetry,
+};
 
 /// Opens connections, and knows which address took the newest one.
 #[derive(Clone)]
 pub(super) struct Connector {
     tls: Option<MakeRustlsConnect>,
     newest: Arc<Mutex<Option<Config>>>,
+    /// Where user and password can be read again.
+    file: Arc<Mutex<Option<Arc<UrlFile>>>>,
+    /// Since when every login was refused, and no statement succeeded.
+    refused: Arc<Mutex<Option<Instant>>>,
 }
 
 type Opened = (Client, JoinHandle<()>);
 
 impl Connector {
     pub(super) fn new(tls: Option<MakeRustlsConnect>) -> Self {
-        Self { tls, newest: Arc::default() }
+        Self { tls, newest: Arc::default(), file: Arc::default(), refused: Arc::default() }
+    }
+
+    /// For the pools, too, that have it already.
+    pub(super) fn reads_again(&self, path: &Path) {
+        *self.file.lock() = Some(UrlFile::new(path));
+    }
+
+    /// A statement has succeeded.
+    pub(super) fn succeeded(&self) {
+        *self.refused.lock() = None;
+    }
+
+    /// How long every login has been refused.
+    pub(super) fn refused_for(&self) -> Duration {
+        self.refused.lock().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// With the login that was read last; if that is refused, the file is read again.
+    async fn log_in(&self, config: &Config) -> Result<Opened, Error> {
+        let first = Login {
+            user: config.get_user().unwrap_or_default().to_owned(),
+            password: String::from_utf8_lossy(config.get_password().unwrap_or_default())
+                .into_owned()
+                .into(),
+        };
+        let file = self.file.lock().clone();
+        let Some(file) = file else { return self.open_any(config).await };
+        let login = file.login(first.clone());
+        let opened = self.open_any(&with_login(config, &login)).await;
+        if opened.as_ref().is_err_and(is_refusal) && file.read_again(&login) {
+            telemetry::url_file_read_again("database");
+            return self.open_any(&with_login(config, &file.login(first))).await;
+        }
+        opened
     }
 
     /// Asks where the newest connection goes for nothing, on a connection of its own.
@@ -82,8 +129,30 @@ impl Connect for Connector {
         config: &Config,
     ) -> Pin<Box<dyn Future<Output = Result<Opened, Error>> + Send + '_>> {
         let config = config.clone();
-        Box::pin(async move { self.open_any(&config).await })
+        Box::pin(async move {
+            let opened = self.log_in(&config).await;
+            if opened.as_ref().is_err_and(is_refusal) {
+                self.refused.lock().get_or_insert_with(Instant::now);
+            }
+            opened
+        })
     }
+}
+
+/// Class 28 of the SQLSTATEs: invalid authorization.
+fn is_refusal(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code().starts_with("28"))
+}
+
+fn with_login(config: &Config, login: &Login) -> Config {
+    let mut config = config.clone();
+    if !login.user.is_empty() {
+        config.user(&login.user);
+    }
+    if !login.password.expose().is_empty() {
+        config.password(login.password.expose());
+    }
+    config
 }
 
 async fn open<T: TlsConnect>(host: &Config, tls: T) -> Result<Opened, Error>

@@ -133,6 +133,12 @@ pub enum StoreError {
          with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"
     )]
     Encoding { address: String },
+    /// A pooler is between that gives each transaction to any session, and keeps no prepared statements.
+    #[error(
+        "a pooler in transaction mode at {address} does not keep prepared statements, so one would be executed for another: set \
+         max_prepared_statements = 200 there (PgBouncer 1.21 or newer), or pool_mode = session (docs/settings.md)"
+    )]
+    NoPreparedStatements { address: String },
     /// It has stopped answering, and has not closed its connections.
     #[error("PostgreSQL at {address} does not answer any more, and has not closed the connection")]
     Silent { address: String },
@@ -200,6 +206,7 @@ impl StoreError {
             | Self::BuiltIn { .. }
             | Self::Unaccepted { .. }
             | Self::Encoding { .. }
+            | Self::NoPreparedStatements { .. }
             | Self::Tls { .. } => FailureKind::Configuration,
             Self::Connect { source, .. }
             | Self::ClosedSchema { source, .. }

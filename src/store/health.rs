@@ -64,8 +64,13 @@ impl Store {
     fn unknown(&self, error: &StoreError) -> DatabaseFacts {
         let text = reason(error);
         let refused = error.kind() == FailureKind::Configuration;
-        let session =
-            if refused { Session::LoginRefused(text) } else { Session::Unreachable(text) };
+        let session = if matches!(error, StoreError::NoPreparedStatements { .. }) {
+            Session::Pooled(text)
+        } else if refused {
+            Session::LoginRefused(text)
+        } else {
+            Session::Unreachable(text)
+        };
         DatabaseFacts::unknown(self.address().to_owned(), self.is_loopback(), session)
     }
 
@@ -78,6 +83,7 @@ impl Store {
     async fn server(&self) -> Result<Server, StoreError> {
         const SQL: &str = include_str!("../../sql/doctor_server.sql");
         const OF_SESSION: &str = include_str!("../../sql/doctor_session.sql");
+        self.check_pooler().await?;
         let row = self.one("doctor_server", SQL, &[]).await?;
         let wanted = self.start_up();
         let (names, values): (Vec<&str>, Vec<&str>) = wanted.iter().copied().unzip();

@@ -329,7 +329,7 @@ impl Store {
             }
             answer
         };
-        self.attended(Box::pin(running)).await
+        self.attended(Box::pin(running)).await.inspect(|_| self.connector.succeeded())
     }
 
     /// What is sent goes out in one piece, but for what is to be undone, which waits for its BEGIN: whoever drops this leaves no

@@ -46,6 +46,11 @@ pub(crate) fn action_not_recorded(action: &str, what: &str, reason: &str) {
     warn!(action, what, reason, "this was done, and is not recorded in the table actions");
 }
 
+/// A login was refused, and the file with the URL has another one, which is used from now on.
+pub(crate) fn url_file_read_again(of: &str) {
+    info!(of, "the login was refused, and the file with the URL has another one now: trying that");
+}
+
 pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
     METRICS.sessions.add([], 1);
     info!(queues = queues.join(","), broker, database, "worker ready");

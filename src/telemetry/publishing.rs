@@ -1,11 +1,28 @@
 //! What becomes of the events of the outbox and of the notices that `schedule()` writes, as in [`events`](super::events).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::{debug, error, info, warn};
 
 use super::metrics::METRICS;
 use crate::text::millis;
+
+/// A message was routed at once whose publisher wants a longer delay than there is: at most one line a minute.
+pub(crate) fn x_delay_too_long(exchange: &str, delay: Option<Duration>) {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let Some(delay) = delay else { return };
+    let mut last = LAST.lock();
+    if last.is_none_or(|last| last.elapsed() >= Duration::from_mins(1)) {
+        *last = Some(Instant::now());
+        warn!(
+            exchange,
+            x_delay_ms = millis(delay),
+            "a message came out at once: its x-delay is longer than the plugin takes (49 days); a ladder with a longer `max` \
+             takes it (docs/topology.md)"
+        );
+    }
+}
 
 pub(crate) fn relay_failed(reason: &str) {
     METRICS.relay_failures.add([], 1);

@@ -188,7 +188,8 @@ fn name_room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
 }
 
 fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
-    if !file.timeout.is_empty() {
+    // What was written for the plugin waits without one.
+    if !file.timeout.is_empty() || file.x_delay().is_some() {
         return Vec::new();
     }
     let message = "there is no timeout, so nothing would ever be consumed";

@@ -66,6 +66,15 @@ impl Topology {
         }
     }
 
+    /// The longest `x-delay` that is one: the plugin's, or more where a ladder goes further.
+    pub fn longest_x_delay(&self) -> Duration {
+        let of_plugin = Duration::from_millis(MAX_DELAY_MS.into());
+        match &self.strategy {
+            Strategy::Ladder(ladder) => ladder.max().max(of_plugin),
+            Strategy::Levels | Strategy::DelayedExchange => of_plugin,
+        }
+    }
+
     /// The least by which delays end early on purpose, but for those that are shorter than the shortest level.
     pub(crate) fn least_lead(&self) -> Duration {
         let lead = self.lead;

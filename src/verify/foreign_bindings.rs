@@ -13,6 +13,9 @@ use crate::{
     topology::Topology,
 };
 
+/// The type of an exchange that the federation plugin makes on the upstream broker.
+const FEDERATION: &str = "x-federation-upstream";
+
 /// Anybody may subscribe to `orders.events`; every other binding has to be one of ours.
 pub(super) fn findings(
     topology: &Topology,
@@ -150,6 +153,18 @@ impl Foreign<'_> {
     /// Somebody else takes messages from an exchange of ours.
     fn subscriber(&self, binding: &Binding) -> Diagnostic {
         let (severity, reason) = self.taken_by_a_subscriber(&binding.source);
+        let exchange = self.observed.objects.exchanges.get(&binding.destination);
+        let federated = exchange.filter(|it| !binding.to_queue && it.kind == FEDERATION);
+        if federated.is_some() {
+            let message =
+                format!("{}, of a federation, is bound{}", destination(binding), by(binding));
+            let subject = Subject::Exchange(binding.source.clone());
+            let fix = "on the other broker take the exchange out of the policy that sets federation-upstream or \
+                       federation-upstream-set: a binding that is deleted here comes again";
+            return Diagnostic::new("foreign-subscriber", Severity::Error, subject, message)
+                .because(format!("another broker gets a copy; {reason}"))
+                .fix(Fix::Text(fix.to_owned()));
+        }
         Diagnostic::new(
             "foreign-subscriber",
             severity,

@@ -31,7 +31,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
     let exchanges = exchanges.map(|it| retired_exchange(&it.exchange, &it.needed.to_string()));
     let replaced =
         |it: &&Note| matches!(it, Note::Unmarked { queue, .. } if shape.is_replaced(queue));
-    let notes = plan.notes.iter().filter(|note| !replaced(note)).map(note);
+    let notes = plan.notes.iter().filter(|note| !replaced(note)).filter_map(note);
     steps.chain(refusals).chain(draining).chain(exchanges).chain(notes).collect()
 }
 
@@ -45,12 +45,12 @@ fn created(plan: &Plan) -> BTreeSet<&str> {
     names.collect()
 }
 
-fn note(note: &Note) -> Diagnostic {
+fn note(note: &Note) -> Option<Diagnostic> {
     let note_on = |rule, subject, message: String, reason: String| {
         let fix = Fix::Text("nothing, if that is meant".to_owned());
         Diagnostic::new(rule, Severity::Note, subject, message).because(reason).fix(fix)
     };
-    match note {
+    Some(match note {
         Note::Unmarked { queue, exchange, mark } => note_on(
             "unmarked-queue",
             on(queue),
@@ -60,6 +60,8 @@ fn note(note: &Note) -> Diagnostic {
                 "nothing says that overdue made it; one that it made is bound to {exchange} by {mark}"
             ),
         ),
+        // A rule of its own says it.
+        Note::Policy { .. } => return None,
         Note::Consumed { queue, consumers } => note_on(
             "foreign-consumer",
             on(queue),
@@ -75,7 +77,7 @@ fn note(note: &Note) -> Diagnostic {
             format!("{topology} has {} here that nobody consumes", counted(*queues, "queue")),
             format!("{} in them", counted(*messages, "message")),
         ),
-    }
+    })
 }
 
 fn draining(Draining { queue, messages, drains }: &Draining) -> Diagnostic {

@@ -1,16 +1,20 @@
 //! Policies that override or limit what the topology gave its queues and exchanges.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+use fancy_regex::Regex;
+use serde_json::Value;
 
 use super::effective_settings::Effective;
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{DELAYED_MESSAGE, Queue},
     plan::{
+        Change, Plan,
         own_queues::{Kind, role},
-        snapshot::{AppliedPolicy, QueueStats, Snapshot},
+        snapshot::{Policy, QueueStats, Snapshot},
     },
-    text::noun,
+    text::{length, noun},
     topology::Topology,
 };
 
@@ -45,7 +49,7 @@ pub(super) fn findings(
         else {
             continue;
         };
-        for hit in hits_of(queue, role, stats) {
+        for hit in hits_of(observed, queue, role, stats) {
             hits.entry(hit).or_default().push(&queue.name);
         }
     }
@@ -63,20 +67,37 @@ struct Hit<'a> {
 }
 
 fn hits_of<'a>(
+    observed: &'a Snapshot,
     queue: &'a Queue,
     role: Kind<'a>,
     stats: &'a QueueStats,
 ) -> impl Iterator<Item = Hit<'a>> {
     let applied = InEffect { effective: Effective { queue, stats: Some(stats) }, role };
     stats.effective_policy_definition.iter().filter_map(move |(key, value)| {
-        Some(Hit {
-            policy: stats.policy.as_deref(),
-            operator: stats.operator_policy.as_deref(),
-            key,
-            value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-            effect: applied.effect(key)?,
-        })
+        let effect = applied.effect(key)?;
+        let set_by = |policies: &[Policy], name: &Option<String>| {
+            let policy = policies.iter().find(|it| Some(&it.name) == name.as_ref());
+            policy.map(|it| it.definition.get(key) == Some(value))
+        };
+        let mut policy = stats.policy.as_deref();
+        let mut operator = stats.operator_policy.as_deref();
+        match (
+            set_by(&observed.policies, &stats.policy),
+            set_by(&observed.operator_policies, &stats.operator_policy),
+        ) {
+            (Some(false), Some(true)) => policy = None,
+            (Some(true), Some(false)) => operator = None,
+            _ => {}
+        }
+        Some(Hit { policy, operator, key, value: shown(key, value), effect })
     })
+}
+
+/// What a key is set to; a time also in its unit.
+fn shown(key: &str, value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let ms = value.as_u64().filter(|_| ["message-ttl", "expires"].contains(&key));
+    ms.map_or(text, |ms| format!("{ms} ({})", length(Duration::from_millis(ms))))
 }
 
 impl Hit<'_> {
@@ -138,6 +159,11 @@ impl InEffect<'_> {
             "dead-letter-routing-key" => self.dead_letter_routing_key(),
             "delivery-limit" => self.delivery_limit(),
             "delayed-retry-type" => self.delayed_retry(),
+            "federation-upstream" | "federation-upstream-set" => {
+                (self.role == Kind::Business).then(|| {
+                    error("its workers also get what waits in the queue of this name on another broker")
+                })
+            }
             "consumer-timeout" => (self.role == Kind::Business).then(|| {
                 note("a worker that holds a delivery for longer is cancelled and begins again")
             }),
@@ -230,34 +256,98 @@ const ALTERNATE: &str = "alternate-exchange";
 pub(super) const SAYS_NOTHING: &str =
     "what workers put back for a level that is gone is confirmed, and goes there";
 
-/// Alternate exchanges for those that cannot have one. It gets at once what the plugin is to hold, and when it is due it
-/// comes again.
-pub fn exchange_policies(
-    topology: &Topology,
-    observed: &Snapshot,
-    policies: &BTreeMap<String, AppliedPolicy>,
-) -> Vec<Diagnostic> {
-    let found = policies.iter().filter_map(|(name, AppliedPolicy { policy, definition })| {
-        let there = observed.objects.exchanges.get(name)?;
-        let reason = if topology.is_again(name) {
-            SAYS_NOTHING
-        } else if *name == topology.delayed_exchange() && there.kind == DELAYED_MESSAGE {
-            "the plugin sends each notice there at once, and keeps it as well"
-        } else {
-            return None;
-        };
-        let value = definition.get(ALTERNATE)?;
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Some(
-            Diagnostic::new(
-                "policy",
-                Severity::Error,
-                Subject::Policy(policy.clone()),
-                format!("sets {ALTERNATE} to {value} on exchange {name}"),
-            )
+/// Alternate exchanges for those that cannot have one: it gets at once what the plugin is to hold, and when it is due it
+/// comes again. And federation, which brings in what is published elsewhere.
+pub(super) fn of_exchanges(topology: &Topology, observed: &Snapshot) -> Vec<Diagnostic> {
+    let desired = topology.objects().exchanges;
+    let mut found: BTreeMap<(&str, &str, String, &str), Vec<&str>> = BTreeMap::new();
+    for (name, there) in &observed.objects.exchanges {
+        let policy = applied(&observed.policies, name, "exchanges");
+        for (key, value) in policy.iter().flat_map(|policy| &policy.definition) {
+            let reason = match key.as_str() {
+                ALTERNATE if topology.is_again(name) => SAYS_NOTHING,
+                ALTERNATE
+                    if *name == topology.delayed_exchange() && there.kind == DELAYED_MESSAGE =>
+                {
+                    "the plugin sends each notice there at once, and keeps it as well"
+                }
+                "federation-upstream"
+                | "federation-upstream-set"
+                | "federation-upstream-pattern"
+                    if desired.contains_key(name) && !there.internal =>
+                {
+                    "what is published there on another broker comes in here as well: orders that this database does \
+                     not know are parked"
+                }
+                _ => continue,
+            };
+            let policy = policy.map_or("", |policy| &policy.name);
+            found.entry((policy, key, shown(key, value), reason)).or_default().push(name);
+        }
+    }
+    let finding = |((policy, key, value, reason), names): ((&str, _, _, _), Vec<&str>)| {
+        let noun = noun(names.len(), "exchange");
+        let message = format!("sets {key} to {value} on {noun} {}", names.join(", "));
+        let policy = policy.to_owned();
+        Diagnostic::new("policy", Severity::Error, Subject::Policy(policy.clone()), message)
             .because(reason)
-            .fix(Fix::Policies { policy: Some(policy.clone()), operator: None }),
-        )
-    });
-    found.collect()
+            .fix(Fix::Policies { policy: Some(policy), operator: None })
+    };
+    found.into_iter().map(finding).collect()
+}
+
+/// What policies will do to the topology once `plan` is carried out, as [`findings`] then says it.
+pub fn foreseen(topology: &Topology, observed: &Snapshot, plan: &Plan) -> Vec<Diagnostic> {
+    let mut after = observed.clone();
+    for change in plan.changes().cloned() {
+        match change {
+            Change::CreateExchange(it) => drop(after.objects.exchanges.insert(it.name.clone(), it)),
+            Change::CreateQueue(it) => drop(after.objects.queues.insert(it.name.clone(), it)),
+            // The marks say whose a queue is.
+            Change::Bind(it) => drop(after.objects.bindings.insert(it)),
+            Change::DeleteQueue { queue, .. } => drop(after.objects.queues.remove(&queue)),
+            _ => {}
+        }
+    }
+    let queues = after.objects.queues.values();
+    let stats = queues.map(|queue| (queue.name.clone(), effective(&after, queue))).collect();
+    let mut found = findings(topology, &after, &stats);
+    found.extend(of_exchanges(topology, &after));
+    found.retain(|it| it.severity > Severity::Note);
+    found
+}
+
+/// What the policies of a virtual host come to for a queue that may not be there yet. An operator policy is merged into the
+/// policy: of two numbers the smaller one, otherwise its own.
+/// <https://www.rabbitmq.com/docs/policies#operator-policies>
+fn effective(observed: &Snapshot, queue: &Queue) -> QueueStats {
+    let of_type = format!("{}_queues", queue.kind);
+    let applied = |policies| applied(policies, &queue.name, &of_type);
+    let (policy, operator) = (applied(&observed.policies), applied(&observed.operator_policies));
+    let mut merged = policy.map(|it| it.definition.clone()).unwrap_or_default();
+    for (key, value) in operator.iter().flat_map(|it| &it.definition) {
+        let own = merged.get(key).and_then(Value::as_i64);
+        let is_larger = value.as_i64().zip(own).is_some_and(|(value, own)| value > own && own >= 0);
+        if !is_larger {
+            merged.insert(key.clone(), value.clone());
+        }
+    }
+    QueueStats {
+        name: queue.name.clone(),
+        policy: policy.map(|it| it.name.clone()),
+        operator_policy: operator.map(|it| it.name.clone()),
+        effective_policy_definition: merged,
+        ..QueueStats::default()
+    }
+}
+
+/// The one that applies to an object. A pattern that is none here is the broker's own affair: it says so at the next reading.
+fn applied<'a>(policies: &'a [Policy], name: &str, kind: &str) -> Option<&'a Policy> {
+    let is_for = |it: &&Policy| {
+        let fits = it.apply_to == "all"
+            || it.apply_to == kind
+            || it.apply_to == "queues" && kind.ends_with("_queues");
+        fits && Regex::new(&it.pattern).is_ok_and(|it| it.is_match(name).unwrap_or(false))
+    };
+    policies.iter().filter(is_for).max_by_key(|it| it.priority)
 }

@@ -12,7 +12,7 @@ use super::{
     message::Message,
     received::Received,
 };
-use crate::topology::route::Route;
+use crate::{text::millis, topology::route::Route};
 
 /// The header of a message on its way.
 const WAITS: &str = "x-overdue-compat";
@@ -30,18 +30,22 @@ pub struct Delayed {
     pub due_ms: Option<u64>,
     /// The delay that its publisher wants.
     pub wanted: Option<Duration>,
+    /// A delay that is longer than anything here delays: it is routed at once.
+    pub too_long: Option<Duration>,
     original: Message,
 }
 
 impl Delayed {
     /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
-    /// there has no header of ours, whatever its publisher writes. `now_ms` is the time by the database's clock.
-    pub fn read(received: Received, old: &str, now_ms: u64) -> Self {
+    /// there has no header of ours, whatever its publisher writes. `now_ms` is the time by the database's clock, and `longest` the
+    /// longest delay that there is.
+    pub fn read(received: Received, old: &str, now_ms: u64, longest: Duration) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
             _ => None,
         };
-        let wrapped = wrapped.filter(|it| it.due_ms <= now_ms.saturating_add(LONGEST_MS));
+        let latest = now_ms.saturating_add(LONGEST_MS.max(millis(2 * longest)));
+        let wrapped = wrapped.filter(|it| it.due_ms <= latest);
         let Received { routing_key, message_id, content_type, headers, properties, body, .. } =
             received;
         let mut original = Message {
@@ -55,12 +59,15 @@ impl Delayed {
             needs_no_route: false,
         };
         let Some(wrapped) = wrapped else {
-            return Self { due_ms: None, wanted: x_delay(&headers), original };
+            let asked = x_delay(&headers);
+            let wanted = asked.filter(|it| *it <= longest);
+            let too_long = asked.filter(|it| *it > longest);
+            return Self { due_ms: None, wanted, too_long, original };
         };
         original.routing_key = wrapped.key;
         original.headers = wrapped.headers;
         original.properties.expiration = wrapped.expiration;
-        Self { due_ms: Some(wrapped.due_ms), wanted: None, original }
+        Self { due_ms: Some(wrapped.due_ms), wanted: None, too_long: None, original }
     }
 
     /// As it was published, for the exchange `due`.
@@ -116,7 +123,7 @@ fn without_additions(headers: &FieldTable) -> FieldTable {
 
 /// The delay that a message asks for, as the plugin reads it (its version 4.0.7, tried out): whole milliseconds in any
 /// integer but the signed byte, which it does not take for a number; floating-point numbers without their fraction;
-/// digits as text. None where it routes at once: for anything that is not 1 to 2³²−1.
+/// digits as text. None where it is not 1 or more. The plugin takes up to 2³²−1; see [`Delayed::too_long`].
 pub fn x_delay(headers: &FieldTable) -> Option<Duration> {
     let ms = match headers.inner().get(X_DELAY)? {
         AMQPValue::ShortShortUInt(n) => i64::from(*n),
@@ -131,8 +138,8 @@ pub fn x_delay(headers: &FieldTable) -> Option<Duration> {
         AMQPValue::ByteArray(bytes) => digits(bytes.as_slice())?,
         _ => return None,
     };
-    let ms = u32::try_from(ms).ok().filter(|ms| *ms > 0)?;
-    Some(Duration::from_millis(ms.into()))
+    let ms = u64::try_from(ms).ok().filter(|ms| *ms > 0)?;
+    Some(Duration::from_millis(ms))
 }
 
 fn digits(text: &[u8]) -> Option<i64> {
@@ -140,10 +147,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// Up to the longest delay; beyond it is none anyway.
+/// What is too large for any delay is none.
 fn whole(number: f64) -> Option<i64> {
-    if !(0.0..=f64::from(u32::MAX)).contains(&number) {
-        return None;
-    }
     Duration::try_from_secs_f64(number).ok().and_then(|it| i64::try_from(it.as_secs()).ok())
 }

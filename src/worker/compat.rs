@@ -163,7 +163,9 @@ impl Delaying {
                     let now = Instant::now();
                     // The session has read the clock before it consumes.
                     let now_ms = self.context.worker.clock.at_most_ms(now).unwrap_or(u64::MAX);
-                    let delayed = Delayed::read(received, old, now_ms);
+                    let longest = self.context.worker.topology.longest_x_delay();
+                    let delayed = Delayed::read(received, old, now_ms, longest);
+                    telemetry::x_delay_too_long(old, delayed.too_long);
                     let wanted = delayed.wanted.map(|wanted| self.after(wanted, now));
                     let due_ms = delayed.due_ms.or(wanted);
                     let (step, at) = self.next_step(&delayed, due_ms, now);

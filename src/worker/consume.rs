@@ -295,14 +295,13 @@ impl Consumers {
 
     /// Once: when each queue is consumed that was there, or one of them has not answered until it was looked for others.
     fn report_ready(&mut self) {
-        if std::mem::replace(&mut self.is_reported, true) {
-            return;
-        }
         self.report_consumed();
         self.worker.health.session_opened();
         let names: Vec<String> = self.consumed().cloned().collect();
-        let (broker, database) = (self.worker.address.to_string(), self.worker.store.address());
-        telemetry::worker_ready(&names, &broker, database);
+        if !names.is_empty() && !std::mem::replace(&mut self.is_reported, true) {
+            let Worker { address, store, .. } = &*self.worker;
+            telemetry::worker_ready(&names, &address.to_string(), store.address());
+        }
     }
 
     /// Waits until every consumer has given back what it has not finished. How they end is of no consequence any more.

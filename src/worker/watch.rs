@@ -239,7 +239,8 @@ fn report(found: &[Diagnostic], comparison: &mut Comparison) {
     let wrong = errors + warnings;
     if wrong != comparison.wrong {
         // The worst comes first.
-        telemetry::drift_changed(wrong, found.first().map_or("", |first| &first.message));
+        let first = found.first().map(|it| format!("{}: {}", it.subject, it.message));
+        telemetry::drift_changed(wrong, first.as_deref().unwrap_or_default());
         comparison.wrong = wrong;
     }
 }

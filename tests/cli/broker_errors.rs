@@ -2,7 +2,10 @@
 
 use std::net::TcpListener;
 
-use crate::{runs::Runs, support::World};
+use crate::{
+    runs::Runs,
+    support::{World, proxy::renamed},
+};
 
 /// `publish` asks over AMQP, the others ask the management API first.
 const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply", "--yes"], &["run"]];
@@ -54,6 +57,27 @@ async fn what_each_refusal_says() {
     insta::assert_snapshot!(runs);
     let unknown = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
     world.overdue_with(COMMANDS[0], &unknown).exits(69).reports("no-such-host.invalid");
+}
+
+/// By what it calls itself in AMQP and in the management API, whichever a command asks.
+#[apply(world_test)]
+async fn another_broker_is_refused_by_its_name() {
+    let world = World::of_tables().await;
+    let (name, says) = (*b"LavinMQ1", "is LavinMQ1, and not RabbitMQ");
+    let broker = renamed(world.services.broker_socket(), name).await;
+    let broker = world.services.broker_url(&world.vhost, Some(broker));
+    let management = renamed(world.services.management_socket(), name).await;
+    let management = format!("http://admin:admin@127.0.0.1:{management}");
+    let [by_amqp, by_http] =
+        [("OVERDUE_BROKER__URL", &*broker), ("OVERDUE_BROKER__MANAGEMENT_URL", &*management)];
+    for command in [&["publish", "4711"][..], &["run"], &["run", "--no-declare"]] {
+        world.overdue_with(command, &[by_amqp]).exits(78).reports(says);
+    }
+    for command in [&["plan"][..], &["apply", "--yes"], &["verify"], &["run"]] {
+        world.overdue_with(command, &[by_http]).exits(78).reports(says);
+    }
+    let doctor = world.overdue_with(&["doctor"], &[by_amqp, by_http]).exits(2);
+    assert!(doctor.stdout.contains(says), "{doctor}");
 }
 
 /// The management API would answer about all virtual hosts, as if they were this one.

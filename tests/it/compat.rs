@@ -83,6 +83,50 @@ async fn every_form_of_x_delay_is_kept_as_long_as_the_plugin_keeps_it_with_level
     forms_on(&with_levels()).await;
 }
 
+/// 50 days are more than the plugin takes, and less than this ladder; 61 days are more than both.
+#[apply(world_test)]
+async fn a_delay_above_the_limit_of_the_plugin_waits_in_a_ladder_that_goes_so_far() {
+    let topology = with_ladder().replace("max = \"1h\"", "max = \"60d\"");
+    let topology = format!("{topology}\n[queues]\ntype = \"classic\"\n");
+    let (world, wire) = world_of_mails(&topology).await;
+    let mut worker = world.started(|_| {}).await;
+    for (days, body) in [(50, "later"), (61, "at once")] {
+        let ms = AMQPValue::LongLongInt(days * 86_400_000);
+        wire.publish("reminders", "welcome", headers(&[("x-delay", ms)]), body.as_bytes()).await;
+    }
+    assert_eq!(wire.take_many("mails", 1).await[0].text(), "at once");
+    worker.until_logged("x_delay_ms=5270400000").await;
+    let places = world.topology.objects().queues.into_keys();
+    let places: Vec<String> = places.filter(|it| it.starts_with("orders.ladder.")).collect();
+    let waiting = async || {
+        let mut waiting = 0;
+        for place in &places {
+            waiting += wire.ready(place).await;
+        }
+        waiting
+    };
+    until("it waits in the ladder", waiting, |waiting| *waiting == 1).await;
+    assert_eq!(wire.take("mails").await, None);
+    worker.stopped().await;
+}
+
+/// A topology that only takes the place of the plugin.
+#[apply(world_test)]
+async fn it_takes_no_timeout() {
+    let topology =
+        format!("name = \"orders\"\nqueues.type = \"classic\"\ndelay.levels = [\"1s\"]\n{COMPAT}");
+    let (world, wire) = world_of_mails(&topology).await;
+    let worker = world.started(|_| {}).await;
+    for ms in [1_000, 1_300] {
+        let published = Instant::now();
+        wire.publish("reminders", "welcome", delay_of(ms), b"due").await;
+        assert_eq!(wire.take_many("mails", 1).await[0].text(), "due");
+        assert!(published.elapsed().as_millis() >= ms.cast_unsigned().into(), "it came early");
+    }
+    world.overdue(&["verify"]).exits(0);
+    worker.stopped().await;
+}
+
 /// The program of the page that people find when they leave the plugin: publisher and consumer as they were.
 #[apply(world_test)]
 async fn a_publisher_and_a_consumer_written_for_the_plugin_run_unchanged() {

@@ -60,14 +60,15 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
     assert_eq!(world.own_objects().await, before, "it is the queue in use: {applied}");
 
     let [broker, management] = world.broker_user("", Some(RIGHTS)).await;
-    let (_worker, address) = world
-        .listening(|command| {
-            command
-                .arg("--no-declare")
-                .env("OVERDUE_BROKER__URL", broker)
-                .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
-        })
-        .await;
+    let mut worker = world.start(|command| {
+        command
+            .arg("--no-declare")
+            .env("OVERDUE_WORKER__LISTEN", "127.0.0.1:0")
+            .env("OVERDUE_WORKER__WATCH_EVERY", "100ms")
+            .env("OVERDUE_BROKER__URL", broker)
+            .env("OVERDUE_BROKER__MANAGEMENT_URL", management);
+    });
+    let address = worker.listens_at().await;
     until_not_ready(address, "consuming: nothing is consumed for timeout unpaid. The management")
         .await;
     let _with_tag = world.started(|_| {}).await;

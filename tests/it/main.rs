@@ -71,6 +71,7 @@ mod parked;
 mod parked_late;
 mod parked_replay;
 mod partitions;
+mod passwords;
 mod pauses;
 mod permissions;
 mod pooler;

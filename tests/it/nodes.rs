@@ -182,7 +182,30 @@ async fn a_login_that_is_refused_at_the_start_ends_run() {
     let limit = ["vhost-limits", &world.vhost, "max-connections"];
     let services = &world.services;
     services.call(None, Method::PUT, &limit, json!({ "value": 0 })).await.unwrap();
-    ends(&world, 69, &["publish", "4711", "--level", "100ms"]).reports("connection limit");
+    let refused = ends(&world, 69, &["publish", "4711", "--level", "100ms"]);
+    refused.reports("takes no more connections").reports("connection limit");
+    let doctor = ends(&world, 2, &["doctor"]);
+    assert!(doctor.stdout.contains("key max-connections"), "{doctor}");
+}
+
+/// Its session stands, and no queue has a connection.
+#[apply(world_test)]
+async fn a_worker_that_consumes_nothing_does_not_say_that_it_is_ready() {
+    let world = World::new().await;
+    let limit = ["vhost-limits", &world.vhost, "max-connections"];
+    let at_most = async |connections: i32| {
+        let body = json!({ "value": connections });
+        world.services.call(None, Method::PUT, &limit, body).await.unwrap();
+    };
+    at_most(1).await;
+    let mut worker = world.start(|command| {
+        command.arg("--no-declare");
+    });
+    worker.until_logged("this queue is not consumed at present").await;
+    assert_eq!(worker.logged("worker ready"), 0, "{}", worker.log());
+    at_most(-1).await;
+    worker.until_logged("worker ready").await;
+    assert_eq!(worker.logged("queues=\"orders.unpaid\""), 1, "{}", worker.log());
 }
 
 /// It keeps its connections and answers nothing, like a machine that was frozen.

@@ -203,3 +203,19 @@ async fn doctor_says_what_the_user_lacks_behind_a_pooler_in_either_mode() {
     world.until_none_waits().await;
     worker.stopped().await;
 }
+
+/// As before `PgBouncer` 1.21: the first worker would work as long as it is alone with a session.
+#[apply(world_test)]
+async fn a_pooler_without_prepared_statements_is_refused_and_said_to_be_that() {
+    let world = World::new().await;
+    let Some(mut pooler) = Pooler::of(&world).await else { return };
+    pooler.without_statements(&world).await;
+    let url = pooler.url();
+    let asked =
+        |arguments: &[&str]| world.overdue_with(arguments, &[("OVERDUE_DATABASE__URL", &url)]);
+    let says = "a pooler in transaction mode at ";
+    asked(&["run"]).exits(78).reports(says);
+    let doctor = asked(&["doctor"]).exits(2);
+    let (_, login) = doctor.stdout.split_once("error    login").unwrap();
+    assert!(login.contains(says) && !login.contains("password"), "{doctor}");
+}

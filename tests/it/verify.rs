@@ -10,7 +10,7 @@ use overdue::internals::{broker::PublishError, plan::QueueStats, wire::Message};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Services, World, samples::TWO_TIMEOUTS, until};
+use crate::support::{Run, Services, World, samples::TWO_TIMEOUTS, until};
 
 /// With the topology declared.
 pub(crate) async fn applied() -> World {
@@ -97,6 +97,38 @@ async fn each_kind_of_fact_is_read() {
     until("consumer and policies", counted, |seen| *seen == (true, 2)).await;
     let run = world.overdue(&["verify"]).exits(2);
     insta::assert_snapshot!(run.stdout.replace(&world.vhost, "VHOST"));
+}
+
+/// What `plan` says of policies, before and after; `verify` says the same of what is there.
+#[apply(world_test)]
+async fn plan_says_what_policies_will_do() {
+    let world = empty().await;
+    let user = json!({ "message-ttl": 1_500_000, "max-length": 1_000 });
+    world.policy("policies", "all", r"^orders\.(delay|unpaid)", user).await;
+    let operator = json!({ "expires": 20_000_000, "message-ttl": 3_000 });
+    world.policy("operator-policies", "lim", "^orders[.]delay", operator).await;
+    let planned = world.overdue(&["plan"]).exits(0);
+    insta::assert_snapshot!(world.shown(&planned));
+    let notes = |run: &Run| run.json()["plan"]["notes"].clone();
+    let before = notes(&world.overdue(&["plan", "-o", "json"]));
+    let applied = world.overdue(&["apply", "--yes"]).exits(0);
+    assert!(applied.stdout.contains("but policies change what the topology does"), "{applied}");
+    let after = world.overdue(&["plan", "-o", "json", "--check"]).exits(0);
+    assert_eq!(before, notes(&after));
+    assert_eq!(
+        after.json()["summary"],
+        "no change: the broker has this topology, but policies change what it does"
+    );
+    world.until_policy("orders.unpaid", "all").await;
+    world.until_policy("orders.delay.30m", "lim").await;
+    let report = world.overdue(&["verify", "-o", "json"]).exits(2).json();
+    let found = report["findings"].as_array().unwrap().iter();
+    let found: Vec<_> = found.filter(|it| it["severity"] != "note").collect();
+    let before = before.as_array().unwrap();
+    assert_eq!(found.len(), before.len(), "{report}");
+    for (found, note) in found.iter().zip(before) {
+        assert_eq!((&found["message"], &found["fix"]), (&note["message"], &note["fix"]));
+    }
 }
 
 /// The keys came with 4.3.1; an older broker refuses them, so there is nothing that verify could find.

@@ -1,5 +1,7 @@
 //! `[compat.x-delay]`: what it becomes, what it is worth to a plan, and what an `x-delay` is.
 
+use std::time::Duration;
+
 use lapin::types::{AMQPValue, ByteArray, FieldTable};
 use overdue::internals::{
     objects::{Binding, Objects, route},
@@ -12,6 +14,7 @@ use proptest::prelude::*;
 use crate::{
     broker_model::{applied, empty_queues, plan},
     messages::{route as way, table, text},
+    samples::LADDER,
 };
 
 const FILE: &str = r#"name = "orders"
@@ -186,10 +189,10 @@ fn header(value: AMQPValue) -> Option<u128> {
 }
 
 proptest! {
-    /// In whatever width a number comes, it is the same delay; only what the plugin delays is one.
+    /// In whatever width a number comes, it is the same delay.
     #[test]
     fn a_number_is_the_same_delay_in_every_width(ms in any::<i64>()) {
-        let wanted = u32::try_from(ms).ok().filter(|ms| *ms > 0).map(u128::from);
+        let wanted = u64::try_from(ms).ok().filter(|ms| *ms > 0).map(u128::from);
         prop_assert_eq!(header(AMQPValue::LongLongInt(ms)), wanted);
         prop_assert_eq!(header(AMQPValue::LongString(ms.to_string().into())), wanted);
     }
@@ -210,8 +213,8 @@ proptest! {
     /// What is not a number is none, and does no harm.
     #[test]
     fn no_text_is_taken_for_something_else(text in ".*") {
-        let wanted = text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse::<u32>().ok());
-        let wanted = wanted.flatten().filter(|ms| *ms > 0).map(u128::from);
+        let wanted = text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse::<i64>().ok());
+        let wanted = wanted.flatten().filter(|ms| *ms > 0).map(|ms| u128::from(ms.cast_unsigned()));
         prop_assert_eq!(header(AMQPValue::LongString(text.as_str().into())), wanted);
     }
 }
@@ -229,11 +232,6 @@ fn what_the_plugin_routes_at_once_is_no_delay() {
         AMQPValue::Double(f64::INFINITY),
         AMQPValue::Double(-1.0),
         AMQPValue::Double(0.9),
-        // Longer than 32 bits without a sign.
-        AMQPValue::LongLongInt(i64::from(longest) + 1),
-        AMQPValue::LongLongInt(i64::MAX),
-        AMQPValue::Double(f64::from(longest) + 1.0),
-        AMQPValue::LongString("4294967296".into()),
         AMQPValue::LongString("99999999999999999999".into()),
     ] {
         assert_eq!(header(value.clone()), None, "{value:?}");
@@ -248,6 +246,32 @@ fn what_the_plugin_routes_at_once_is_no_delay() {
         assert_eq!(header(value.clone()), Some(4_294_967_295), "{value:?}");
     }
 }
+
+/// What is longer than the plugin takes waits in a ladder that goes so far; elsewhere it comes out at once, and the log names it.
+#[test]
+fn a_delay_above_the_limit_of_the_plugin() {
+    let days = |days: u64| Duration::from_hours(24 * days);
+    let ladder = |max: &str| {
+        let text = LADDER.replace("max = \"30d\"", &format!("max = \"{max}\"")) + COMPAT;
+        Topology::parse(&text).unwrap().longest_x_delay()
+    };
+    let plugins = Duration::from_millis(u32::MAX.into());
+    assert_eq!([ladder("30d"), ladder("90d")], [plugins, days(90)]);
+    let read = |asked: Duration, longest| {
+        let ms = i64::try_from(asked.as_millis()).unwrap();
+        let message = published(&[("x-delay", AMQPValue::LongLongInt(ms))]);
+        let delayed = Delayed::read(delivered(message, "reminders"), "reminders", NOW_MS, longest);
+        let Delayed { due_ms, wanted, too_long, .. } = delayed;
+        (due_ms, wanted, too_long)
+    };
+    assert_eq!(read(days(60), plugins), (None, None, Some(days(60))));
+    assert_eq!(read(days(60), days(90)), (None, Some(days(60)), None));
+    assert_eq!(read(days(91), days(90)), (None, None, Some(days(91))));
+    assert_eq!(read(plugins, plugins), (None, Some(plugins), None));
+}
+
+/// What the plugin takes at the most.
+const PLUGINS: Duration = Duration::from_millis(u32::MAX as u64);
 
 const NOW_MS: u64 = 1_795_170_000_000;
 const HUNDRED_DAYS_MS: i64 = 8_640_000_000;
@@ -299,7 +323,8 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
         ("x-overdue-compat", AMQPValue::FieldTable(forged)),
     ];
     let message = published(&headers);
-    let mut delayed = Delayed::read(delivered(message.clone(), "reminders"), "reminders", NOW_MS);
+    let mut delayed =
+        Delayed::read(delivered(message.clone(), "reminders"), "reminders", NOW_MS, PLUGINS);
     assert_eq!((delayed.due_ms, delayed.wanted.map(|it| it.as_secs())), (None, Some(90)));
     for due_ms in [1_795_170_600_000, 1_795_170_600_001] {
         let copy = delayed.on_its_way(way(None), due_ms);
@@ -307,7 +332,7 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
         assert_eq!(copy.properties.expiration, None, "it would end before it is due");
         let names: Vec<String> = copy.headers.inner().keys().map(ToString::to_string).collect();
         assert_eq!(names, ["x-overdue-compat"], "no header of its publisher says where it goes");
-        delayed = Delayed::read(delivered(copy, "orders.dlx"), "reminders", NOW_MS);
+        delayed = Delayed::read(delivered(copy, "orders.dlx"), "reminders", NOW_MS, PLUGINS);
         assert_eq!((delayed.due_ms, delayed.wanted), (Some(due_ms), None));
     }
     let expected = Message { exchange: "orders.compat.due".to_owned(), ..message };
@@ -319,7 +344,8 @@ fn however_often_it_is_sent_on_a_message_comes_out_as_it_was_published() {
 #[test]
 fn what_comes_out_at_once_is_without_what_a_queue_wrote() {
     let headers = [("x-shop", text("7")), ("x-opt-delivery-time", AMQPValue::LongLongInt(1))];
-    let delayed = Delayed::read(delivered(published(&headers), "reminders"), "reminders", NOW_MS);
+    let delayed =
+        Delayed::read(delivered(published(&headers), "reminders"), "reminders", NOW_MS, PLUGINS);
     assert_eq!((delayed.due_ms, delayed.wanted), (None, None));
     let restored = delayed.restored("due".to_owned());
     assert_eq!(restored.headers, table(&headers[..1]));
@@ -333,7 +359,7 @@ fn a_header_that_is_not_one_of_ours_is_a_publishers() {
     let good = AMQPValue::FieldTable(table(&[key.clone(), due.clone(), inner.clone()]));
     let read = |value: &AMQPValue, exchange| {
         let received = delivered(published(&[("x-overdue-compat", value.clone())]), exchange);
-        let delayed = Delayed::read(received, "reminders", NOW_MS);
+        let delayed = Delayed::read(received, "reminders", NOW_MS, PLUGINS);
         (delayed.due_ms, delayed.restored("due".to_owned()).routing_key)
     };
     let theirs = (None, "welcome.mail".to_owned());

@@ -90,6 +90,16 @@ impl Pooler {
         self.restart(world).await;
     }
 
+    /// As it was before version 1.21, from here on.
+    pub async fn without_statements(&mut self, world: &World) {
+        let path = self.folder.join("pgbouncer.ini");
+        let settings = fs::read_to_string(&path).unwrap();
+        let (kept, rest) = settings.split_once("max_prepared_statements = ").unwrap();
+        let rest = rest.split_once('\n').unwrap().1;
+        fs::write(path, format!("{kept}max_prepared_statements = 0\n{rest}")).unwrap();
+        self.restart(world).await;
+    }
+
     /// SIGKILL, and another one: every connection ends, on both sides.
     pub async fn restart(&mut self, world: &World) {
         self.process = None;

@@ -74,6 +74,10 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
             format!("the management API at {address} gives no answer ({reason})"),
             "correct broker.management_url, or: rabbitmq-plugins enable rabbitmq_management",
         ),
+        ManagementError::OtherProduct { .. } => Gap::new(
+            error.to_string(),
+            "write the URLs of a RabbitMQ into broker.url and broker.management_url",
+        ),
         ManagementError::Silent { address, within, .. } => Gap::new(
             format!("the management API at {address} gives no answer within {}", length(*within)),
             "look at the load of the broker and in its log, and try again",

@@ -55,6 +55,17 @@ pub enum ManagementError {
         /// What the broker said.
         reason: String,
     },
+    /// Another broker answers.
+    #[error(
+        "the broker at {address} is {product}, and not RabbitMQ: overdue needs its quorum queues, its dead letters and its management \
+         API. Correct broker.url and broker.management_url"
+    )]
+    OtherProduct {
+        /// Where.
+        address: String,
+        /// What it calls itself.
+        product: String,
+    },
     /// The virtual host does not exist.
     #[error(
         "there is no virtual host `{vhost}` at {address}, or user `{user}` may not use it: create it with \

@@ -1,17 +1,25 @@
 //! The nodes of a cluster: the management API of each of them answers for all.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use reqwest::{Client, Method, RequestBuilder, Response, redirect};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, redirect};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
 use super::error::ApiFailure;
-use crate::{secret::Secret, timing::Timing, tls::Tls};
+use crate::{
+    config::{Login, UrlFile},
+    telemetry,
+    timing::Timing,
+    tls::Tls,
+};
 
 /// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
 /// that comes at this moment. So none is used again that was idle for nearly as long.
@@ -26,14 +34,16 @@ pub(in crate::administration) struct Nodes {
     /// The node that answered last.
     current: AtomicUsize,
     http: Client,
-    user: String,
-    password: Secret,
+    login: Login,
+    /// Where the login can be read again.
+    file: Option<Arc<UrlFile>>,
 }
 
 impl Nodes {
     pub(super) fn new(
         urls: &[Url],
-        (user, password): (&str, &str),
+        login: Login,
+        file: Option<Arc<UrlFile>>,
         http: Client,
     ) -> Result<Self, String> {
         let mut urls = urls.to_vec();
@@ -44,13 +54,12 @@ impl Nodes {
         if urls.is_empty() {
             return Err("the URL has no host".to_owned());
         }
-        let (user, password) = (user.to_owned(), Secret::new(password.to_owned()));
-        Ok(Self { urls, current: AtomicUsize::new(0), http, user, password })
+        Ok(Self { urls, current: AtomicUsize::new(0), http, login, file })
     }
 
     /// Who asks.
     pub(super) fn user(&self) -> &str {
-        &self.user
+        &self.login.user
     }
 
     /// Each of them alone.
@@ -59,8 +68,8 @@ impl Nodes {
             urls: vec![url.clone()],
             current: AtomicUsize::new(0),
             http: self.http.clone(),
-            user: self.user.clone(),
-            password: self.password.clone(),
+            login: self.login.clone(),
+            file: self.file.clone(),
         })
     }
 
@@ -102,8 +111,10 @@ impl Nodes {
         let mut index = self.current.load(Ordering::Relaxed);
         let mut others = self.urls.len() - 1;
         let mut may_repeat = method == Method::GET;
+        let mut login = self.newest_login();
+        let mut may_read_again = self.file.as_ref();
         loop {
-            let request = self.request(&self.urls[index], method.clone(), path, query);
+            let request = self.request(&self.urls[index], &login, method.clone(), path, query);
             let request = match body {
                 Some(body) => request.json(body),
                 None => request,
@@ -112,6 +123,12 @@ impl Nodes {
             // A connection that was idle may be closed while a question is on its way: a new one has the answer.
             if may_repeat && sent.as_ref().is_err_and(was_cut) {
                 may_repeat = false;
+                continue;
+            }
+            let is_refused = sent.as_ref().is_ok_and(|it| it.status() == StatusCode::UNAUTHORIZED);
+            if is_refused && may_read_again.take().is_some_and(|it| it.read_again(&login)) {
+                telemetry::url_file_read_again("management API");
+                login = self.newest_login();
                 continue;
             }
             let next = (index + 1) % self.urls.len();
@@ -127,9 +144,18 @@ impl Nodes {
         }
     }
 
+    fn newest_login(&self) -> Login {
+        let first = self.login.clone();
+        match &self.file {
+            Some(file) => file.login(first),
+            None => first,
+        }
+    }
+
     fn request(
         &self,
         node: &Url,
+        login: &Login,
         method: Method,
         path: &[&str],
         query: &[(&str, &str)],
@@ -141,7 +167,7 @@ impl Nodes {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.http.request(method, url).basic_auth(&self.user, Some(self.password.expose()))
+        self.http.request(method, url).basic_auth(&login.user, Some(login.password.expose()))
     }
 }
 
@@ -149,7 +175,9 @@ impl Nodes {
 fn virtual_host_in<'a>(path: &[&'a str]) -> Option<&'a str> {
     match path {
         ["queues", "quorum", _, _, "status"] => None,
-        ["exchanges" | "queues" | "bindings" | "policies", vhost, ..] => Some(vhost),
+        ["exchanges" | "queues" | "bindings" | "policies" | "operator-policies", vhost, ..] => {
+            Some(vhost)
+        }
         _ => None,
     }
 }

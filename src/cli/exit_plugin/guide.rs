@@ -52,6 +52,49 @@ pub(super) struct Guide<'a> {
     pub(super) topology: &'a Topology,
 }
 
+/// Every exchange of the plugin.
+#[derive(Serialize)]
+pub(super) struct List<'a> {
+    pub(super) version: u32,
+    pub(super) virtual_host: &'a str,
+    pub(super) exchanges: Vec<Listed>,
+}
+
+/// One of them.
+#[derive(Serialize)]
+pub(super) struct Listed {
+    pub(super) exchange: String,
+    #[serde(rename = "type")]
+    pub(super) routing: RoutingType,
+    pub(super) bindings: usize,
+    pub(super) held: Vec<DelayedOnNode>,
+}
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Listed { exchange, routing, bindings, held } in &self.exchanges {
+            let on = |node: &DelayedOnNode| {
+                let messages = node.messages.map_or("unknown".to_owned(), |it| it.to_string());
+                format!("{messages} held on {}", one_line(&node.node))
+            };
+            let held: Vec<String> = held.iter().map(on).collect();
+            let bindings = counted(*bindings, "binding");
+            writeln!(
+                f,
+                "{}  {}, {bindings}, {}",
+                quote(&one_line(exchange)),
+                routing.as_str(),
+                held.join(", ")
+            )?;
+        }
+        let there = counted(self.exchanges.len(), "exchange");
+        write!(
+            f,
+            "{there} of type {DELAYED_EXCHANGE_TYPE}; the steps for one: overdue exit-plugin NAME"
+        )
+    }
+}
+
 /// `reminders -> mails by "welcome"`
 pub(super) fn way(binding: &Binding) -> String {
     let Binding { source, destination, routing_key, arguments, .. } = binding;

@@ -38,6 +38,7 @@ pub(in crate::cli) async fn prepare(
     let Services { topology, effects, address, store, management } = services;
     let spans = Spans::open(&settings.traces)
         .map_err(|reason| Failure::configuration(format!("traces.otlp: {reason}")))?;
+    store.check_pooler().await?;
     store.ping().await?;
     // First: the built-in effects would say of tables of an older version that they are others'.
     store.check_outbox().await?;

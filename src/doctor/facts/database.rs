@@ -61,6 +61,8 @@ impl DatabaseFacts {
 /// What became of a connection to PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
+    /// A pooler is between that keeps no prepared statements.
+    Pooled(String),
     /// It stands.
     Open(Server),
     /// Nobody answers, or the URL cannot be used.

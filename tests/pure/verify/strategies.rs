@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     diagnostic::{Fix, Severity},
     objects::{Argument, Binding, Queue},
-    plan::{AppliedPolicy, Snapshot},
+    plan::{Policy, Snapshot},
     topology::Topology,
-    verify::{exchange_policies, findings},
+    verify::{findings, foreseen},
 };
+use serde_json::{Value, json};
 
 use super::{NOW, Table, alternate, argument, bind, binding, foreign};
 use crate::{
@@ -110,13 +111,16 @@ fn the_plugins_exchange() {
     insta::assert_snapshot!(table);
 }
 
-/// What a policy may give an exchange, and where an alternate exchange breaks a promise.
+fn policy(name: &str, pattern: &str, apply_to: &str, definition: &Value) -> Policy {
+    serde_json::from_value(json!({
+        "name": name, "pattern": pattern, "apply-to": apply_to, "priority": 0, "definition": definition,
+    }))
+    .unwrap()
+}
+
+/// What a policy may give an exchange: where an alternate exchange breaks a promise, and federation.
 #[test]
 fn policies_of_exchanges() {
-    let set = |key: &str| AppliedPolicy {
-        policy: "audit".to_owned(),
-        definition: BTreeMap::from([(key.to_owned(), "orders.audit".into())]),
-    };
     let [ladder, plugin] = [small(), delayed()];
     let mut tables = String::new();
     for (topology, exchange, key) in [
@@ -127,14 +131,93 @@ fn policies_of_exchanges() {
         (&ladder, "orders.again", "alternate-exchange"),
         (&ladder, "orders.ladder.again", "alternate-exchange"),
         (&ladder, "orders.delayed", "alternate-exchange"),
+        (&ladder, "orders.(in|dlx)", "federation-upstream"),
+        (&ladder, "orders", "federation-upstream"),
     ] {
-        let policies = BTreeMap::from([(exchange.to_owned(), set(key))]);
         let mut table = Table::new(topology);
-        let found = exchange_policies(topology, &Snapshot::of(topology), &policies);
-        table.found(format!("{key} on {exchange}"), &found);
+        table.row(format!("{key} on {exchange}"), |it| {
+            let pattern = format!("^{exchange}$");
+            it.policies =
+                vec![policy("audit", &pattern, "exchanges", &json!({ key: "orders.audit" }))];
+        });
         tables += &table.to_string();
     }
     insta::assert_snapshot!(tables);
+}
+
+/// What `plan` says of policies before there is anything that they apply to: which one, by pattern, kind, type and priority, and
+/// what an operator policy makes of it.
+#[test]
+fn what_policies_will_do() {
+    let topology = Topology::parse(TWO_TIMEOUTS).unwrap();
+    let ttl = |ms: u64| json!({ "message-ttl": ms });
+    let hour = policy("hour", "^orders", "queues", &ttl(3_600_000));
+    let second = |name: &str, kind| policy(name, "^orders[.]delay", kind, &ttl(1_000));
+    let first = Policy { priority: 1, ..hour.clone() };
+    let mut table = Table::new(&topology);
+    for (name, policies, operator_policies) in [
+        ("none", vec![], vec![]),
+        ("longer than each level", vec![], vec![policy("lim", "delay", "all", &ttl(3_600_000))]),
+        ("of another name", vec![policy("other", "^order$", "all", &ttl(1))], vec![]),
+        ("no pattern", vec![policy("odd", "(", "all", &ttl(1))], vec![]),
+        ("of exchanges", vec![second("odd", "exchanges")], vec![]),
+        ("of classic queues", vec![second("old", "classic_queues")], vec![]),
+        ("of quorum queues", vec![second("new", "quorum_queues")], vec![]),
+        ("one applies alone", vec![first, second("none", "all")], vec![]),
+        ("the smaller number", vec![hour.clone()], vec![second("lim", "all")]),
+        ("the smaller number is the policy's", vec![second("short", "all")], vec![hour]),
+        (
+            "two that are no numbers",
+            vec![policy("user", "[.]30m$", "all", &json!({ "overflow": "reject-publish" }))],
+            vec![policy(
+                "lim",
+                "[.]30m$",
+                "all",
+                &json!({ "overflow": "drop-head", "expires": 20_000 }),
+            )],
+        ),
+        (
+            "federation",
+            vec![policy(
+                "fed",
+                "^(?!amq[.]).*",
+                "all",
+                &json!({ "federation-upstream-set": "all" }),
+            )],
+            vec![],
+        ),
+    ] {
+        let observed = Snapshot { policies, operator_policies, ..Snapshot::default() };
+        let made = plan(&topology, &observed);
+        let found = foreseen(&topology, &observed, &made);
+        table.found(name, &found);
+        // The broker says the same of what is there.
+        let there = applied(&observed, &made);
+        let there = Snapshot {
+            policies: observed.policies,
+            operator_policies: observed.operator_policies,
+            ..there
+        };
+        assert_eq!(foreseen(&topology, &there, &plan(&topology, &there)), found);
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// On the upstream of a federation.
+#[test]
+fn a_federation_that_takes_from_here() {
+    let topology = small();
+    let mut table = Table::new(&topology);
+    for exchange in ["orders.in", "orders.dlx", "orders.events"] {
+        table.row(exchange, |it| {
+            let name = "federation: it -> rabbit@elsewhere B";
+            let objects = &mut it.objects;
+            foreign(objects, name, "x-federation-upstream");
+            let taken = binding(objects, exchange, name, "#");
+            objects.bindings.insert(taken);
+        });
+    }
+    insta::assert_snapshot!(table);
 }
 
 #[test]
