@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use lapin::{
     BasicProperties, Channel, ConnectionStatus, Consumer, ErrorKind,
     message::Delivery,
@@ -25,7 +25,7 @@ use super::{
 use crate::wire::{PERSISTENT, Properties, Received};
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where fewer may be unsettled, the next delivery comes behind an ack, and nothing else with it.
 const FEW: u16 = 64;
 
@@ -177,15 +177,6 @@ impl Subscription {
         }
     }
 
-    /// Acks every unsettled delivery up to and including `tag`.
-    ///
-    /// # Errors
-    /// The channel is gone; the deliveries come again.
-    pub async fn ack_through(&self, tag: u64) -> Result<(), ConsumeError> {
-        let options = BasicAckOptions { multiple: true };
-        self.settled("ack", self.channel.basic_ack(tag, options)).await
-    }
-
     /// Acks one delivery.
     ///
     /// # Errors
@@ -207,24 +198,32 @@ impl Subscription {
         hand_over(self.channel.basic_nack(tag, options));
     }
 
-    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
-    /// If it fails, the channel is gone and everything goes back.
-    pub(crate) async fn cancel(&mut self) -> Result<Vec<Received>, ConsumeError> {
-        let _hurry = self.gathering.hurry();
-        let options = BasicCancelOptions::default();
-        self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
-        let mut rest = Vec::new();
-        // A cancelled consumer ends after what it has.
-        let Self { connection, consumer, words, .. } = self;
-        let taken = answered(connection, async {
+    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet, once the broker has answered.
+    /// Without an answer `within` that time, or if the channel is gone, everything goes back.
+    pub(crate) fn cancel(
+        &self,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
+        let (queue, channel, connection) =
+            (self.queue.clone(), self.channel.clone(), self.connection.clone());
+        let (mut consumer, hurry) = (self.consumer.clone(), self.gathering.hurry());
+        let taken = async move {
+            let _hurry = hurry;
+            channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
+            let (mut rest, mut words) = (Vec::new(), Words::default());
+            // A cancelled consumer ends after what it has.
             while let Some(delivery) = consumer.next().await {
                 rest.push(words.received(delivery?));
             }
-            Ok(())
-        });
-        let queue = &self.queue;
-        taken.await.map_err(|source| ConsumeError::failed(queue, "receive", source))?;
-        Ok(rest)
+            Ok(rest)
+        };
+        async move {
+            match timeout(within, answered(&connection, taken)).await {
+                Ok(taken) => taken.map_err(|error| ConsumeError::failed(&queue, "cancel", error)),
+                Err(_elapsed) => Err(ConsumeError::Stuck { queue, step: "cancel" }),
+            }
+        }
+        .boxed()
     }
 
     /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.

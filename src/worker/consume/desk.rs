@@ -94,8 +94,7 @@ impl Desk {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.receives() {
-                let delivered = self.inlet.renew().await?;
-                self.take(delivered);
+                self.inlet.renew();
             }
             let batch_at = self.next_batch();
             let at_once = if self.receives() { self.context.worker.settings.batch_size } else { 0 };
