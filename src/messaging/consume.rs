@@ -20,12 +20,12 @@ use super::{
     connect::answered,
     gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
-    passive,
+    passive::{self, Counts},
 };
 use crate::wire::{PERSISTENT, Properties, Received};
 
 /// An ack or nack is one frame; longer means that the connection no longer takes any.
-pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where fewer may be unsettled, the next delivery comes behind an ack, and nothing else with it.
 const FEW: u16 = 64;
 
@@ -153,9 +153,17 @@ impl Subscription {
 
     /// Whether the queue says, on the channel of its deliveries, that nothing is ready in it.
     pub(crate) async fn is_empty(&self) -> Result<bool, ConsumeError> {
-        let _hurry = self.gathering.hurry();
-        let queue = passive::declared_on(&self.channel, &self.connection, &self.queue).await?;
-        Ok(queue.is_some_and(|queue| queue.message_count() == 0))
+        self.counts().await.map(|counts| counts.is_some_and(|counts| counts.ready == 0))
+    }
+
+    /// What the queue says there.
+    pub(crate) fn counts(&self) -> BoxFuture<'static, Result<Option<Counts>, ConsumeError>> {
+        let ((queue, channel, connection), hurry) = (self.parts(), self.gathering.hurry());
+        async move {
+            let _hurry = hurry;
+            passive::declared_on(&channel, &connection, &queue).await
+        }
+        .boxed()
     }
 
     /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.
@@ -199,13 +207,9 @@ impl Subscription {
     }
 
     /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet, once the broker has answered.
-    /// Without an answer `within` that time, or if the channel is gone, everything goes back.
-    pub(crate) fn cancel(
-        &self,
-        within: Duration,
-    ) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
-        let (queue, channel, connection) =
-            (self.queue.clone(), self.channel.clone(), self.connection.clone());
+    /// If it fails, the channel is gone and everything goes back.
+    pub(crate) fn cancel(&self) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
+        let (queue, channel, connection) = self.parts();
         let (mut consumer, hurry) = (self.consumer.clone(), self.gathering.hurry());
         let taken = async move {
             let _hurry = hurry;
@@ -217,13 +221,12 @@ impl Subscription {
             }
             Ok(rest)
         };
-        async move {
-            match timeout(within, answered(&connection, taken)).await {
-                Ok(taken) => taken.map_err(|error| ConsumeError::failed(&queue, "cancel", error)),
-                Err(_elapsed) => Err(ConsumeError::Stuck { queue, step: "cancel" }),
-            }
-        }
-        .boxed()
+        let failed = move |source| ConsumeError::failed(&queue, "cancel", source);
+        async move { answered(&connection, taken).await.map_err(failed) }.boxed()
+    }
+
+    fn parts(&self) -> (String, Channel, ConnectionStatus) {
+        (self.queue.clone(), self.channel.clone(), self.connection.clone())
     }
 
     /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     Link,
-    consume::{ConsumeError, SETTLE_TIMEOUT, Subscription},
+    consume::{ConsumeError, Subscription},
     passive,
 };
 use crate::wire::Received;
@@ -137,7 +137,7 @@ impl<'a> ParkingLot<'a> {
     async fn next_channel(&mut self) -> Result<(), ConsumeError> {
         let channel = self.channels.len().saturating_sub(1);
         if let Some(last) = self.channels.last_mut() {
-            let rest = last.cancel(SETTLE_TIMEOUT).await?;
+            let rest = last.cancel().await?;
             self.rest.extend(rest.into_iter().map(|received| (channel, received)));
         }
         self.channels
@@ -162,7 +162,7 @@ impl<'a> ParkingLot<'a> {
         if let Some(last) = self.channels.last_mut() {
             // A quorum queue that is busy keeps acks back, and loses them when the channel closes. A cancel carries them out:
             // https://github.com/rabbitmq/rabbitmq-server/blob/main/deps/rabbit/src/rabbit_fifo_client.erl
-            last.cancel(SETTLE_TIMEOUT).await?;
+            last.cancel().await?;
         }
         for channel in self.channels {
             channel.close().await?;

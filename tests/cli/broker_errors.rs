@@ -38,7 +38,11 @@ async fn what_each_refusal_says() {
         }
     }
     let nobody = ["amqp://admin:s3cret@127.0.0.1:1/%2f", "http://admin:s3cret@127.0.0.1:1"];
-    all("no server listens", &urls(nobody[0], nobody[1]), 69);
+    runs.heading("no server listens");
+    // A worker waits for it.
+    for command in &COMMANDS[..2] {
+        runs.at(&world, command, &urls(nobody[0], nobody[1]));
+    }
     // From here on the user has rights.
     let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
     let wrong = |url: &str| {
@@ -53,7 +57,9 @@ async fn what_each_refusal_says() {
     runs.at(&world, COMMANDS[0], &[]);
     insta::assert_snapshot!(runs);
     let unknown = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
-    world.overdue_with(COMMANDS[0], &unknown).exits(69).reports("no-such-host.invalid");
+    for command in [COMMANDS[0], COMMANDS[2]] {
+        world.overdue_with(command, &unknown).exits(69).reports("no-such-host.invalid");
+    }
 }
 
 /// A publisher that may write to the entry exchange only, as docs/services.md has it; and one that may not.

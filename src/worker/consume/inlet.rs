@@ -21,6 +21,7 @@ use crate::{
     messaging::{
         Link,
         consume::{ConsumeError, Subscription},
+        passive::Counts,
     },
     wire::Received,
     worker::{
@@ -87,6 +88,9 @@ pub(in crate::worker) struct Inlet {
     cancelling: Option<BoxFuture<'static, Result<Vec<Received>, ConsumeError>>>,
     /// When everything that is done is acked.
     ack_at: Option<Instant>,
+    /// What the queue was asked last, and since when nothing was heard of it.
+    asked: Option<BoxFuture<'static, Result<Option<Counts>, ConsumeError>>>,
+    unheard: Option<Instant>,
     /// The ends of channels that keep nothing any more.
     ending: FuturesUnordered<BoxFuture<'static, Result<(), ConsumeError>>>,
 }
@@ -116,6 +120,8 @@ impl Inlet {
             opening: None,
             cancelling: None,
             ack_at: None,
+            asked: None,
+            unheard: None,
             ending: FuturesUnordered::new(),
         })
     }
@@ -138,6 +144,9 @@ impl Inlet {
                     Ok(()) | Err(ConsumeError::Stuck { .. }) => {}
                     Err(error) => return Err(error),
                 },
+                counts = answer(&mut self.asked) => if counts?.is_some_and(|it| it.are_its_own) {
+                    self.unheard = None;
+                },
                 opened = answer(&mut self.opening) => return self.continue_on(opened?),
                 rest = answer(&mut self.cancelling) => {
                     let number = self.opened - 1;
@@ -147,6 +156,7 @@ impl Inlet {
                 received = self.receiving.subscription.next(), if at_once > 0 => break received?,
             }
         };
+        self.unheard = None;
         let mut delivered = vec![self.take(self.opened, first)];
         while delivered.len() < at_once && !(self.is_short() || self.is_full()) {
             let Some(received) = self.receiving.subscription.next().now_or_never() else { break };
@@ -181,14 +191,23 @@ impl Inlet {
         while let Some(received) = self.receiving.subscription.next().now_or_never() {
             delivered.push(self.take(self.opened, received?));
         }
-        let mut cancelling = self.receiving.subscription.cancel(Duration::MAX);
+        let mut cancelling = self.receiving.subscription.cancel();
         // Polled once, it is on its way: what is given back on the channel does not come again there.
         let cancelled = (&mut cancelling).now_or_never();
-        self.cancelling =
-            Some(cancelled.map_or(cancelling, |cancelled| ready(cancelled).boxed()));
+        self.cancelling = Some(cancelled.map_or(cancelling, |cancelled| ready(cancelled).boxed()));
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
         self.opened += 1;
         Ok(delivered)
+    }
+
+    /// Asks the queue behind its deliveries whether it is there. Returns since when it has not answered such a question itself, nor
+    /// delivered anything.
+    pub(in crate::worker) fn ask(&mut self) -> Option<Instant> {
+        if self.asked.is_none() {
+            self.asked = Some(self.receiving.subscription.counts());
+            self.unheard.get_or_insert_with(Instant::now);
+        }
+        self.unheard
     }
 
     /// Gets other bodies from now on; see [`Inlet::renew`].
