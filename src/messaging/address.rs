@@ -126,6 +126,17 @@ impl BrokerAddress {
         Self { timing, ..self }
     }
 
+    /// Whether the name of a node has an address.
+    pub(crate) async fn is_known(&self) -> bool {
+        for node in self.nodes.expose() {
+            let host = node.authority.host.trim_start_matches('[').trim_end_matches(']');
+            if tokio::net::lookup_host((host, node.authority.port)).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
     /// What a connection to `node` asks for.
     pub(super) fn frame_max(&self, node: &AMQPUri) -> u32 {
         node.query.frame_max.unwrap_or(self.frame_max)

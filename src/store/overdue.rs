@@ -24,6 +24,8 @@ use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
 /// The grace that gives these, too.
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
+/// A worker that is stopped, or stuck in a page, leaves what is due to others.
+const PASSES_ON: &str = "SET LOCAL idle_in_transaction_session_timeout = '2s'";
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
 const LEFT_TO_OTHERS: usize = 2;
 
@@ -253,7 +255,8 @@ impl Store {
             let client = self.cancellable(For::Anything).await?;
             let lock =
                 self.named("burst_lock", client.prepare_cached(&self.in_own_schema(SQL)).await)?;
-            self.named("burst_lock", client.batch_execute(BEGIN_LOCKS).await)?;
+            let begin = format!("{BEGIN_LOCKS}; {PASSES_ON}");
+            self.named("burst_lock", client.batch_execute(&begin).await)?;
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))
         };

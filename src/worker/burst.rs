@@ -1,5 +1,6 @@
-//! A burst: if more orders are due at an instant than a batch holds, they are closed in the order of the index, ahead of their
-//! messages. The messages say that many are due; the database knows which.
+//! Closes what is due by the table, whatever the broker does. In a burst, ahead of its messages: they say that some are due, and the
+//! table says how many. While no messages come, in their place: then the worker is a poller, until the oldest orders have come by message
+//! again for a while. And after a pause, what came due in it.
 //!
 //! A message that was in hand before its order was asked for in a burst is acked without a question once that has closed
 //! the order. One that came later may be about a deadline that the order was given since, so it is asked for.
@@ -10,20 +11,22 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinSet,
-};
+use tokio::sync::{Notify, watch};
 
 use super::{
+    backoff::Backoff,
     context::Worker,
     health::Task,
+    limits::LOOK_EVERY,
     pager::{PageAnswer, Pager, Paging},
     session::SessionEnd,
     sweep,
 };
 use crate::{
-    decisions::{batch::Running, recently_closed::RecentlyClosed},
+    decisions::{
+        batch::{MANY, Running},
+        recently_closed::RecentlyClosed,
+    },
     order::{OrderId, Outcome},
     shutdown::Stop,
     store::{
@@ -39,14 +42,26 @@ use crate::{
 const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
 /// A pass with fewer orders is the last one: as many come by their messages as quickly.
 const FEW: usize = 50;
-/// Pause between two attempts to take the lock from a worker whose burst goes on, as long as messages wait: asking for what the other
-/// worker is closing would take the locks and the CPU that it needs.
+/// Pause between two attempts to take the lock from a worker that goes on: asking for what the other worker is closing would take the
+/// locks and the CPU that it needs. Also after a reading that has found less than a burst.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
 /// Pause after a burst that has closed nothing.
 const REST: Duration = Duration::from_millis(250);
 /// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
 /// the oldest order again. Without a burst for this long, what the last one has closed is forgotten.
 const START_OVER: Duration = Duration::from_mins(1);
+/// The same where no messages come: what the last reading has passed over has no other way.
+const START_OVER_AWAY: Duration = Duration::from_secs(1);
+/// Between two readings in the place of messages, while something is due.
+const TICK: Duration = Duration::from_millis(20);
+/// The same while nothing is: an order may be written that is due sooner than the next one.
+const LONGEST_TICK: Duration = Duration::from_millis(200);
+/// Reading takes one of so many parts of the time at most.
+const PARTS: u32 = 10;
+/// Orders that have been overdue for less have a message on its way, once messages come again.
+const ON_ITS_WAY: Duration = Duration::from_millis(50);
+/// Between two questions whether a pause lasts.
+const PAUSED: Duration = Duration::from_millis(500);
 
 /// What is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +101,12 @@ impl Changes {
 }
 
 impl Burst {
-    /// Asks for a burst, since much is due. Whether one begins.
+    /// Begins a burst, since much is due. Whether one begins.
     pub(super) fn want(&self, now: Instant) -> bool {
         let begins = self.state.send_if_modified(|state| {
             let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));
             if begins {
-                *state = Phase::Runs(Running { asked_for: now, moved: now, passed: None });
+                *state = Phase::Runs(Running { moved: now, passed: None });
             }
             begins
         });
@@ -99,6 +114,21 @@ impl Burst {
             self.wanted.notify_one();
         }
         begins
+    }
+
+    /// Some messages are due when they come: the table says whether many are, once it has rested.
+    pub(super) fn look(&self) {
+        if matches!(*self.state.borrow(), Phase::Idle(_)) {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// It is over, or was none. The next one begins from an instant on.
+    fn rest(&self, from: Option<Instant>) {
+        self.state.send_if_modified(|state| {
+            let before = std::mem::replace(state, Phase::Idle(from));
+            matches!(before, Phase::Runs(_))
+        });
     }
 
     pub(super) fn changes(&self) -> Changes {
@@ -111,11 +141,6 @@ impl Burst {
             Phase::Runs(running) if now < running.given_up_at() => Some(running),
             _ => None,
         }
-    }
-
-    /// Whether there is one that was asked for no longer ago than `span`: one that goes on and on is a steady load.
-    pub(super) fn is_young(&self, span: Duration, now: Instant) -> bool {
-        self.awaited(now).is_some_and(|it| now.saturating_duration_since(it.asked_for) < span)
     }
 
     /// Whether an order was closed in a burst after a message about it was received.
@@ -153,133 +178,268 @@ impl Burst {
     }
 }
 
-/// Closes a burst whenever a consumer asks for it, until a stop is asked for. One that fails is no more than over: the
-/// messages are asked for one batch after the other, and say what is wrong.
-pub(super) async fn bursts(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
-    let mut tasks = JoinSet::new();
-    for (name, closer) in &worker.closers {
-        if closer.effect().finds_overdue() {
-            tasks.spawn(serve(Arc::clone(&worker), name.clone(), stop.clone()));
-        }
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))??;
-    }
-    Ok(())
+/// Reads the table until a stop is asked for. A reading that fails is no more than over: the messages are asked for one batch after the
+/// other, and say what is wrong.
+pub(super) async fn serve(
+    worker: Arc<Worker>,
+    effect: String,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
+    let burst = &*worker.bursts[&effect];
+    burst.rest(None);
+    let served = read_again(&worker, &effect, burst, &stop).await;
+    burst.state.send_replace(Phase::Off);
+    served
 }
 
-async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
-    let burst = &worker.bursts[&effect];
-    let _serving = Serving::begin(burst);
-    let alive = worker.health.task("burst", &effect, sweep::ALIVE_WITHIN);
-    let (mut key, mut from_oldest) = (OverdueKey::first(), Instant::now());
+async fn read_again(
+    worker: &Arc<Worker>,
+    effect: &str,
+    burst: &Burst,
+    stop: &Stop,
+) -> Result<(), SessionEnd> {
+    let alive = worker.health.task("burst", effect, sweep::ALIVE_WITHIN);
+    let mut reader = Reader::new(worker, effect, burst, (&alive, stop));
+    let (mut backoff, mut next) = (Backoff::new(&worker.timing), Duration::ZERO);
     loop {
         alive.moved();
-        tokio::select! {
+        let is_asked = tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = burst.wanted.notified() => {}
-            () = tokio::time::sleep(START_OVER) => {
-                *burst.closed.lock() = RecentlyClosed::default();
-                continue;
-            }
-        }
-        let began = Instant::now();
-        if began - from_oldest >= START_OVER {
-            (key, from_oldest) = (OverdueKey::first(), began);
-        }
-        let run = Run { worker: &worker, effect: &effect, burst, task: (&alive, &stop) };
-        // A statement that runs when the stop comes is dropped, and so cancelled.
-        let done = tokio::select! {
-            biased;
-            () = stop.requested() => return Ok(()),
-            done = run.run(&mut key) => done,
+            () = burst.wanted.notified() => true,
+            () = worker.health.away.notified() => false,
+            () = tokio::time::sleep(next) => false,
         };
-        let took = began.elapsed();
-        let closed = match done {
-            Ok(closed) => {
-                telemetry::burst_closed(&effect, closed, took);
-                closed
+        // What asks while it rests is not forgotten.
+        let from = match *burst.state.borrow() {
+            Phase::Idle(from) => from,
+            Phase::Off | Phase::Runs(_) => None,
+        };
+        if !stop
+            .pause(
+                from.map_or(Duration::ZERO, |from| from.saturating_duration_since(Instant::now())),
+            )
+            .await
+        {
+            return Ok(());
+        }
+        // A statement that runs when the stop comes is dropped, and so cancelled.
+        let read = tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            read = reader.read(is_asked) => read,
+        };
+        match read {
+            Ok(after) => {
+                (backoff, next) = (Backoff::new(&worker.timing), after);
             }
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
             Err(error) => {
-                telemetry::burst_failed(&effect, &error_chain(&error));
-                0
+                telemetry::burst_failed(effect, &error_chain(&error));
+                next = backoff.pause_after(REST);
+                burst.rest(Some(Instant::now() + REST));
             }
-        };
-        let rest = if closed > 0 { Duration::ZERO } else { REST };
-        let from = Instant::now() + rest;
-        burst.state.send_replace(Phase::Idle(Some(from)));
+        }
     }
 }
 
-/// As long as it is there, bursts can be asked for.
-struct Serving<'a>(&'a Burst);
-
-impl<'a> Serving<'a> {
-    fn begin(burst: &'a Burst) -> Self {
-        burst.state.send_replace(Phase::Idle(None));
-        Self(burst)
-    }
-}
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.state.send_replace(Phase::Off);
-    }
-}
-
-/// Pass after pass, until few orders become due meanwhile.
-struct Run<'a> {
+/// Of one effect.
+struct Reader<'a> {
     worker: &'a Arc<Worker>,
     effect: &'a str,
     burst: &'a Burst,
     task: (&'a Task, &'a Stop),
+    timeouts: Vec<&'a str>,
+    began: Instant,
+    /// Where it goes on, and when it begins with the oldest order again.
+    key: OverdueKey,
+    oldest_at: Instant,
+    /// Until then it is a poller, unless it closes something.
+    polls_until: Option<Instant>,
+    is_away: bool,
 }
 
-impl Run<'_> {
-    /// How many orders it closed; `key` is where it begins, and where it has ended.
-    async fn run(&self, key: &mut OverdueKey) -> Result<usize, SessionEnd> {
-        let Some(lock) = self.lock().await? else { return Ok(0) };
-        let mut closed = 0;
+/// What some passes came to.
+#[derive(Default)]
+struct Passed {
+    closed: usize,
+    rows: usize,
+    /// How long reading has taken.
+    looked: Duration,
+}
+
+impl<'a> Reader<'a> {
+    fn new(
+        worker: &'a Arc<Worker>,
+        effect: &'a str,
+        burst: &'a Burst,
+        task: (&'a Task, &'a Stop),
+    ) -> Self {
+        let (timeouts, began) = (worker.timeouts_with(effect), Instant::now());
+        let (key, polls_until, is_away) = (OverdueKey::first(), None, false);
+        Self {
+            worker,
+            effect,
+            burst,
+            task,
+            timeouts,
+            began,
+            key,
+            oldest_at: began,
+            polls_until,
+            is_away,
+        }
+    }
+
+    /// Closes what is due, if that is much, or no message would. Returns when to look again, unless it is asked to before.
+    async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
+        let (worker, now) = (self.worker, Instant::now());
+        match worker.closers[self.effect].pause_lasts().await? {
+            Some(true) => {
+                self.burst.rest(Some(now + PAUSED));
+                return Ok(PAUSED);
+            }
+            Some(false) => self.poll(now),
+            None => {}
+        }
+        let opens_for_long = now - self.began >= worker.timing.broker_silence;
+        let is_away = worker.health.is_away(&self.timeouts, opens_for_long);
+        if std::mem::replace(&mut self.is_away, is_away) != is_away {
+            telemetry::messages_come(self.effect, !is_away);
+        }
+        if is_away {
+            self.poll(now);
+        }
+        self.polls_until = self.polls_until.filter(|until| now < *until);
+        let (polls, in_burst) = (self.polls_until.is_some(), self.burst.awaited(now).is_some());
+        if !polls && !in_burst && !(is_asked && self.are_many_due(now).await?) {
+            if now.saturating_duration_since(self.oldest_at) >= START_OVER {
+                *self.burst.closed.lock() = RecentlyClosed::default();
+            }
+            return Ok(LOOK_EVERY);
+        }
+        let Some(lock) = self.lock().await? else {
+            self.burst.rest(Some(Instant::now() + REST));
+            return Ok(if polls { LONGEST_TICK } else { LOOK_EVERY });
+        };
+        let begins = now >= self.oldest_at;
+        if begins {
+            self.key = OverdueKey::first();
+        }
+        let grace = if is_away || !polls || in_burst { Duration::ZERO } else { ON_ITS_WAY };
+        let Passed { closed, rows, looked } = self.run(lock, grace).await?;
+        let (ended, took) = (Instant::now(), now.elapsed());
+        if begins {
+            let least = if polls { START_OVER_AWAY } else { START_OVER };
+            self.oldest_at = ended + least.max(took * PARTS);
+        }
+        if closed > 0 || !polls {
+            telemetry::burst_closed(self.effect, closed, took);
+        }
+        if !polls {
+            self.burst.rest((closed == 0).then(|| ended + REST));
+            return Ok(LOOK_EVERY);
+        }
+        if closed > 0 {
+            self.polls_until = self.polls_until.max(Some(ended + worker.timing.messages_again));
+        }
+        let next = if rows > 0 { TICK } else { self.until_next_due(grace).await? };
+        // What begins with the oldest one is seldom enough.
+        let looked = if begins { Duration::ZERO } else { looked + ended.elapsed() };
+        let next = next.max((looked * PARTS).saturating_sub(took));
+        // Messages that are late make it read no sooner.
+        self.burst.rest(Some(ended + next));
+        Ok(next)
+    }
+
+    /// Messages do not come, or what they said was refused until now.
+    fn poll(&mut self, now: Instant) {
+        if self.polls_until.is_none() {
+            self.oldest_at = now;
+        }
+        self.polls_until = Some(now + self.worker.timing.messages_again);
+    }
+
+    /// Whether a burst begins, by the table.
+    async fn are_many_due(&self, now: Instant) -> Result<bool, StoreError> {
+        let closer = &self.worker.closers[self.effect];
+        let many = i64::try_from(MANY).unwrap_or(i64::MAX);
+        let after = if now >= self.oldest_at { &OverdueKey::first() } else { &self.key };
+        let page =
+            self.worker.store.overdue_page(closer.effect(), after, many, Duration::ZERO).await?;
+        if page.is_some_and(|page| page.rows >= MANY) {
+            return Ok(self.burst.want(Instant::now()) || self.burst.awaited(now).is_some());
+        }
+        self.burst.rest(Some(Instant::now() + TRY_AGAIN.max(now.elapsed() * PARTS)));
+        Ok(false)
+    }
+
+    /// Pass after pass, until few orders become due meanwhile.
+    async fn run(&mut self, lock: BurstLock<'_>, grace: Duration) -> Result<Passed, SessionEnd> {
+        let mut passed = Passed::default();
         loop {
-            let (worker, began) = (self.worker, Instant::now());
-            let (grace, before) = (Duration::ZERO, key.clone());
-            let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
+            let (worker, began, before) = (self.worker, Instant::now(), self.key.clone());
+            let mut pager =
+                Pager::new(worker, self.effect, PAGING, grace, self.key.clone(), self.task);
             while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
                 // A page that fails is left to its messages, and the next burst goes on behind it.
-                key.clone_from(&pager.key);
+                self.key.clone_from(&pager.key);
                 let outcomes = match outcomes {
                     Err(StoreError::Paused { .. }) => {
                         lock.release().await?;
-                        return Ok(closed);
+                        return Ok(passed);
                     }
                     outcomes => outcomes?,
                 };
-                closed += self.burst.answered(&ids, &outcomes, at);
+                passed.closed += self.burst.answered(&ids, &outcomes, at);
                 lock.keep().await?;
             }
             // Rows that are no orders have no key behind which it could go on.
             let is_at_end = pager.rows < FEW || pager.key == before;
-            key.clone_from(&pager.key);
+            passed.rows += pager.rows;
+            passed.looked += pager.looked;
+            self.key.clone_from(&pager.key);
             self.burst.passed(began);
             if is_at_end {
-                break;
+                lock.release().await?;
+                return Ok(passed);
             }
         }
-        lock.release().await?;
-        Ok(closed)
     }
 
-    /// Workers share a burst: one closes it, and what the others wait for without success they close by their messages.
-    async fn lock(&self) -> Result<Option<BurstLock<'_>>, StoreError> {
-        while self.burst.awaited(Instant::now()).is_some() {
-            if let Some(lock) = self.worker.store.lock_burst(self.effect).await? {
+    /// Workers share what is due: one closes it, and what the others wait for without success they close by their messages.
+    async fn lock(&self) -> Result<Option<BurstLock<'a>>, StoreError> {
+        let Self { worker, effect, burst, .. } = self;
+        let (many, mut oldest) = (i64::try_from(MANY).unwrap_or(i64::MAX), None);
+        loop {
+            if let Some(lock) = worker.store.lock_burst(effect).await? {
                 return Ok(Some(lock));
             }
             tokio::time::sleep(TRY_AGAIN).await;
+            if burst.awaited(Instant::now()).is_none() {
+                return Ok(None);
+            }
+            // The other worker goes on as long as the oldest orders are not the same.
+            let of_effect = worker.closers[*effect].effect();
+            let page =
+                worker.store.overdue_page(of_effect, &self.key, many, Duration::ZERO).await?;
+            let last = page.map(|page| page.next);
+            if oldest != last {
+                burst.moved(Instant::now());
+                oldest = last;
+            }
         }
-        Ok(None)
+    }
+
+    /// How long until the next order is overdue for `grace`.
+    async fn until_next_due(&self, grace: Duration) -> Result<Duration, StoreError> {
+        let worker = self.worker;
+        let effect = worker.closers[self.effect].effect();
+        let page = worker.store.open_page(effect, &self.key, 1).await?;
+        let next = page.orders.first().and_then(|(_, due_at)| worker.clock.surely(*due_at));
+        let rest = next
+            .map_or(LONGEST_TICK, |due| (due + grace).saturating_duration_since(Instant::now()));
+        Ok(rest.clamp(TICK, LONGEST_TICK))
     }
 }
 
@@ -292,7 +452,7 @@ mod tests {
     fn running(now: Instant) -> Burst {
         let burst = Burst::default();
         assert!(!burst.want(now) && burst.awaited(now).is_none(), "no task would begin one");
-        burst.state.send_replace(Phase::Idle(None));
+        burst.rest(None);
         assert!(burst.want(now) && !burst.want(now), "it is asked for once");
         burst
     }
@@ -306,8 +466,7 @@ mod tests {
         burst.moved(given_up);
         let again = burst.awaited(given_up).expect("it has moved").given_up_at();
         assert!(again > given_up);
-        assert!(burst.is_young(again - now, given_up) && !burst.is_young(given_up - now, given_up));
-        burst.state.send_replace(Phase::Idle(Some(again)));
+        burst.rest(Some(again));
         assert!(burst.awaited(given_up).is_none(), "it is over");
         assert!(!burst.want(given_up) && burst.want(again), "it rests");
     }

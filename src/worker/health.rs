@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::{
     condition::pause::Pause,
@@ -19,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     state: Mutex<WorkerState>,
+    /// Notified when messages come no more.
+    pub(super) away: Notify,
     tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
     /// Of each effect.
     progress: Mutex<BTreeMap<String, Progress>>,
@@ -44,6 +47,8 @@ pub(crate) enum Work {
     Schedule,
     /// Putting messages of a timeout back, and parking them.
     Copies,
+    /// Declaring what is missing on the broker, where it was away at the start.
+    Topology,
 }
 
 impl Work {
@@ -55,6 +60,7 @@ impl Work {
             Self::Relay => "relay",
             Self::Schedule => "schedule",
             Self::Copies => "copies",
+            Self::Topology => "topology",
         }
     }
 }
@@ -127,6 +133,22 @@ impl Health {
 
     pub(super) fn session_ended(&self, reason: String) {
         self.state.lock().session = Session::Ended { reason };
+        self.away.notify_waiters();
+    }
+
+    /// Since when a queue of a timeout does not answer; none if it does, or is not consumed any more.
+    pub(super) fn silent(&self, queue: &str, timeout: &str, since: Option<Instant>) {
+        let silent = &mut self.state.lock().silent;
+        match since {
+            Some(since) => _ = silent.insert(queue.to_owned(), (timeout.to_owned(), since)),
+            None => _ = silent.remove(queue),
+        }
+        self.away.notify_waiters();
+    }
+
+    /// As [`WorkerState::is_away`].
+    pub(super) fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
+        self.state.lock().is_away(timeouts, opens_for_long)
     }
 
     /// Timeouts that nothing is consumed for.
@@ -178,7 +200,7 @@ impl Health {
     }
 
     /// This does not work, and why.
-    pub(super) fn failed(&self, work: Work, of: &str, reason: &str) {
+    pub(crate) fn failed(&self, work: Work, of: &str, reason: &str) {
         let failure = (Instant::now(), reason.to_owned());
         self.failures.lock().insert((work, of.to_owned()), failure);
     }
@@ -203,25 +225,23 @@ impl Health {
         let every = match work {
             Work::Sweep => self.sweep_every,
             Work::Closing => self.watch_every,
-            Work::Relay | Work::Schedule | Work::Copies => Duration::ZERO,
+            Work::Relay | Work::Schedule | Work::Copies | Work::Topology => Duration::ZERO,
         };
         // Tasks rest for longer than they are told to, and what fails may take long.
         FAILS_WITHIN + 2 * every
     }
 
-    /// What is paused now; whether something is not any more.
-    pub(super) fn pauses(&self, now: Vec<Pause>) -> bool {
+    /// What is paused now.
+    pub(super) fn pauses(&self, now: Vec<Pause>) {
         let before = std::mem::replace(&mut *self.pauses.lock(), now);
         let pauses = self.pauses.lock();
         let lasts = |it: &Pause| {
             pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
         };
-        let has_ended = before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause));
-        if has_ended {
+        if before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause)) {
             // What came due meanwhile has the time that any order has.
             self.progress.lock().clear();
         }
-        has_ended
     }
 
     /// What is paused, the last pause to end first.
