@@ -70,7 +70,7 @@ enum Phase {
     Off,
     /// One can be asked for, from an instant on.
     Idle(Option<Instant>),
-    /// One was asked for, or runs.
+    /// One was asked for, and has not come to its end.
     Runs(Running),
 }
 
@@ -143,6 +143,10 @@ impl Burst {
         }
     }
 
+    fn is_begun(&self) -> bool {
+        matches!(*self.state.borrow(), Phase::Runs(_))
+    }
+
     /// Whether an order was closed in a burst after a message about it was received.
     pub(super) fn has_closed(&self, id: &OrderId, received: Instant) -> bool {
         self.closed.lock().has_since(id, received)
@@ -178,8 +182,8 @@ impl Burst {
     }
 }
 
-/// Reads the table until a stop is asked for. A reading that fails is no more than over: the messages are asked for one batch after the
-/// other, and say what is wrong.
+/// Reads the table until a stop is asked for. A burst that fails continues after a pause; the messages do not wait for that, and say
+/// what is wrong.
 pub(super) async fn serve(
     worker: Arc<Worker>,
     effect: String,
@@ -199,7 +203,17 @@ async fn read_again(
     stop: &Stop,
 ) -> Result<(), SessionEnd> {
     let alive = worker.health.task("burst", effect, sweep::ALIVE_WITHIN);
-    let mut reader = Reader::new(worker, effect, burst, (&alive, stop));
+    let mut reader = Reader {
+        worker,
+        effect,
+        burst,
+        task: (&alive, stop),
+        began: Instant::now(),
+        key: OverdueKey::first(),
+        oldest_at: Instant::now(),
+        polls_until: None,
+        is_away: false,
+    };
     let (mut backoff, mut next) = (Backoff::new(&worker.timing), Duration::ZERO);
     loop {
         alive.moved();
@@ -211,15 +225,9 @@ async fn read_again(
             () = tokio::time::sleep(next) => false,
         };
         // What asks while it rests is not forgotten.
-        let from = match *burst.state.borrow() {
-            Phase::Idle(from) => from,
-            Phase::Off | Phase::Runs(_) => None,
-        };
-        if !stop
-            .pause(
-                from.map_or(Duration::ZERO, |from| from.saturating_duration_since(Instant::now())),
-            )
-            .await
+        let state = *burst.state.borrow();
+        if let Phase::Idle(Some(from)) = state
+            && !stop.pause(from.saturating_duration_since(Instant::now())).await
         {
             return Ok(());
         }
@@ -237,7 +245,13 @@ async fn read_again(
             Err(error) => {
                 telemetry::burst_failed(effect, &error_chain(&error));
                 next = backoff.pause_after(REST);
-                burst.rest(Some(Instant::now() + REST));
+                if !burst.is_begun() {
+                    burst.rest(Some(Instant::now() + REST));
+                }
+                // Its orders are not at fault.
+                if !matches!(&error, SessionEnd::Store(error) if error.is_answer()) {
+                    reader.oldest_at = Instant::now();
+                }
             }
         }
     }
@@ -249,7 +263,6 @@ struct Reader<'a> {
     effect: &'a str,
     burst: &'a Burst,
     task: (&'a Task, &'a Stop),
-    timeouts: Vec<&'a str>,
     began: Instant,
     /// Where it goes on, and when it begins with the oldest order again.
     key: OverdueKey,
@@ -269,28 +282,6 @@ struct Passed {
 }
 
 impl<'a> Reader<'a> {
-    fn new(
-        worker: &'a Arc<Worker>,
-        effect: &'a str,
-        burst: &'a Burst,
-        task: (&'a Task, &'a Stop),
-    ) -> Self {
-        let (timeouts, began) = (worker.timeouts_with(effect), Instant::now());
-        let (key, polls_until, is_away) = (OverdueKey::first(), None, false);
-        Self {
-            worker,
-            effect,
-            burst,
-            task,
-            timeouts,
-            began,
-            key,
-            oldest_at: began,
-            polls_until,
-            is_away,
-        }
-    }
-
     /// Closes what is due, if that is much, or no message would. Returns when to look again, unless it is asked to before.
     async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
         let (worker, now) = (self.worker, Instant::now());
@@ -303,7 +294,7 @@ impl<'a> Reader<'a> {
             None => {}
         }
         let opens_for_long = now - self.began >= worker.timing.broker_silence;
-        let is_away = worker.health.is_away(&self.timeouts, opens_for_long);
+        let is_away = worker.health.is_away(&worker.timeouts_with(self.effect), opens_for_long);
         if std::mem::replace(&mut self.is_away, is_away) != is_away {
             telemetry::messages_come(self.effect, !is_away);
         }
@@ -311,26 +302,24 @@ impl<'a> Reader<'a> {
             self.poll(now);
         }
         self.polls_until = self.polls_until.filter(|until| now < *until);
-        let (polls, in_burst) = (self.polls_until.is_some(), self.burst.awaited(now).is_some());
+        let (polls, in_burst) = (self.polls_until.is_some(), self.burst.is_begun());
         if !polls && !in_burst && !(is_asked && self.are_many_due(now).await?) {
             if now.saturating_duration_since(self.oldest_at) >= START_OVER {
                 *self.burst.closed.lock() = RecentlyClosed::default();
             }
             return Ok(LOOK_EVERY);
         }
-        let Some(lock) = self.lock().await? else {
-            self.burst.rest(Some(Instant::now() + REST));
-            return Ok(if polls { LONGEST_TICK } else { LOOK_EVERY });
-        };
         let begins = now >= self.oldest_at;
+        let least = if polls { START_OVER_AWAY } else { START_OVER };
         if begins {
-            self.key = OverdueKey::first();
+            (self.key, self.oldest_at) = (OverdueKey::first(), now + least);
         }
         let grace = if is_away || !polls || in_burst { Duration::ZERO } else { ON_ITS_WAY };
-        let Passed { closed, rows, looked } = self.run(lock, grace).await?;
+        let Some(Passed { closed, rows, looked }) = self.run(grace).await? else {
+            return Ok(if polls { LONGEST_TICK } else { REST });
+        };
         let (ended, took) = (Instant::now(), now.elapsed());
         if begins {
-            let least = if polls { START_OVER_AWAY } else { START_OVER };
             self.oldest_at = ended + least.max(took * PARTS);
         }
         if closed > 0 || !polls {
@@ -368,43 +357,55 @@ impl<'a> Reader<'a> {
         let page =
             self.worker.store.overdue_page(closer.effect(), after, many, Duration::ZERO).await?;
         if page.is_some_and(|page| page.rows >= MANY) {
-            return Ok(self.burst.want(Instant::now()) || self.burst.awaited(now).is_some());
+            self.burst.want(Instant::now());
+            return Ok(true);
         }
         self.burst.rest(Some(Instant::now() + TRY_AGAIN.max(now.elapsed() * PARTS)));
         Ok(false)
     }
 
-    /// Pass after pass, until few orders become due meanwhile.
-    async fn run(&mut self, lock: BurstLock<'_>, grace: Duration) -> Result<Passed, SessionEnd> {
-        let mut passed = Passed::default();
-        loop {
+    /// Pass after pass, until few orders become due meanwhile. None if another worker closes them.
+    async fn run(&mut self, grace: Duration) -> Result<Option<Passed>, SessionEnd> {
+        let (mut passed, mut lock) = (Passed::default(), self.lock().await?);
+        while lock.is_some() {
             let (worker, began, before) = (self.worker, Instant::now(), self.key.clone());
             let mut pager =
                 Pager::new(worker, self.effect, PAGING, grace, self.key.clone(), self.task);
             while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
-                // A page that fails is left to its messages, and the next burst goes on behind it.
+                // A page that fails is left to its messages, and the burst goes on behind it.
                 self.key.clone_from(&pager.key);
-                let outcomes = match outcomes {
-                    Err(StoreError::Paused { .. }) => {
-                        lock.release().await?;
-                        return Ok(passed);
-                    }
-                    outcomes => outcomes?,
-                };
-                passed.closed += self.burst.answered(&ids, &outcomes, at);
-                lock.keep().await?;
+                match outcomes {
+                    Ok(outcomes) => passed.closed += self.burst.answered(&ids, &outcomes, at),
+                    Err(error) => pager.end(Some(error)),
+                }
+                lock = self.kept(lock).await;
+                if lock.is_none() {
+                    pager.end(None);
+                }
             }
-            // Rows that are no orders have no key behind which it could go on.
-            let is_at_end = pager.rows < FEW || pager.key == before;
             passed.rows += pager.rows;
             passed.looked += pager.looked;
             self.key.clone_from(&pager.key);
+            let Some(held) = lock else { break };
             self.burst.passed(began);
-            if is_at_end {
-                lock.release().await?;
-                return Ok(passed);
+            // Rows that are no orders have no key behind which it could go on.
+            if pager.rows < FEW || pager.key == before {
+                held.release().await?;
+                return Ok(Some(passed));
             }
+            lock = Some(held);
         }
+        Ok(None)
+    }
+
+    /// The lock; PostgreSQL takes it away for a page that takes long. None if another worker has it since.
+    async fn kept(&self, lock: Option<BurstLock<'a>>) -> Option<BurstLock<'a>> {
+        let lock = lock?;
+        if lock.keep().await.is_ok() {
+            return Some(lock);
+        }
+        drop(lock);
+        self.lock().await.ok().flatten()
     }
 
     /// Workers share what is due: one closes it, and what the others wait for without success they close by their messages.
