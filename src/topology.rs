@@ -47,7 +47,7 @@ pub struct Topology {
     pub retry: Vec<Level>,
     /// An exchange of the delayed message plugin that is taken over.
     pub compat: Option<XDelay>,
-    /// Where the order id is in a body, as JSON pointers; empty is `/order_id`.
+    /// Where the order id is in a body, as JSON pointers, beside `/order_id`.
     pub order_id: Vec<String>,
 }
 

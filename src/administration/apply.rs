@@ -65,11 +65,13 @@ pub async fn plan(
 ) -> Result<(Plan, Snapshot), ManagementError> {
     let (mut plan, observed) = plan_within_limits(management, topology, discard).await?;
     let created = plan.steps.iter().filter(|it| matches!(it.change, Change::CreateQueue(_)));
-    let (existing, created) = (observed.objects.queues.len() as u64, created.count() as u64);
-    // Created first: half a topology would be left.
+    let lock = topology.lock_queue();
+    let existing = observed.objects.queues.keys().filter(|queue| **queue != lock);
+    let (existing, created) = (existing.count() as u64, created.count() as u64);
+    // Half a topology would be left. The lock is a queue as well.
     if created > 0
         && let Some(limit) = management.queue_limit().await?
-        && existing + created > limit
+        && existing + created + 1 > limit
     {
         plan.refusals.push(Refusal::QueueLimit { limit, existing, created });
     }

@@ -125,7 +125,7 @@ impl<'a> Part<'a> {
 
     fn lateral(self, rows: &str, columns: &[String], from: &str, condition: &str) -> String {
         format!(
-            ", needed_{number} AS {materialized}(
+            ", needed_{number} AS MATERIALIZED (
     -- OFFSET 0: for one row after the other, by index, also if the tables were empty when this was planned.
     SELECT row.overdue_key, needed.* FROM {rows} AS row CROSS JOIN LATERAL (
         SELECT {columns}
@@ -134,8 +134,6 @@ impl<'a> Part<'a> {
     ) AS needed
 )",
             number = self.number,
-            // What is read once goes on as it is read.
-            materialized = if rows == "due" { "MATERIALIZED " } else { "" },
             columns = columns.join(", "),
         )
     }

@@ -351,7 +351,7 @@ WITH locked AS MATERIALIZED (
         if is_direct {
             add(
                 &mut sql,
-                ", closed_rows AS (
+                ", closed_rows AS MATERIALIZED (
     SELECT * FROM due WHERE (overdue_key IN (SELECT overdue_key FROM closed)) IS TRUE
 )",
             );

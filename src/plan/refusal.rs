@@ -148,8 +148,8 @@ impl fmt::Display for Refusal {
             ),
             Self::QueueLimit { limit, existing, created } => write!(
                 f,
-                "! limit     the virtual host takes at most {limit} queues: it has {existing}, and {created} are to be \
-                 created\n        raise it with `rabbitmqctl set_vhost_limits`, key max-queues, or choose fewer levels"
+                "! limit     the virtual host takes at most {limit} queues: it has {existing}, {created} are to be \
+                 created, and the lock of apply is one more\n        raise it with `rabbitmqctl set_vhost_limits`, key max-queues, or choose fewer levels"
             ),
             Self::Waiting { queue, messages } => {
                 write!(f, "! queue     {} holds {}", one_line(queue), count_of(*messages))

@@ -167,7 +167,7 @@ impl Store {
         self.plan(Contract::Overdue(effect), sql, page).await.map(Some)
     }
 
-    /// What a page of the sweep scans.
+    /// Tables that a page of the sweep scans.
     pub(super) async fn sweep_plan(&self, effect: &Effect) -> Result<Sweep, StoreError> {
         let plan = self.look_plan(effect).await?;
         let scans = |plan: EffectPlan| plan.scans.into_iter().map(|scan| scan.table).collect();

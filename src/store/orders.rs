@@ -113,7 +113,7 @@ impl Store {
         let contended = statements.close_contended.as_ref();
         let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        // One that the database cannot take is to fail with its order.
+        // An id that the database cannot take fails with its order.
         let traces: BTreeMap<&OrderId, &Trace> =
             ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));

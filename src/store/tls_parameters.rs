@@ -13,7 +13,7 @@ use crate::{
 const MODES: &str = "disable, prefer, require, verify-ca or verify-full";
 /// The value of `sslrootcert` for the CAs that the machine trusts.
 const MACHINE: &str = "system";
-/// What libpq 17 and later say in each TLS handshake; a server takes `sslnegotiation=direct` with it only.
+/// The ALPN protocol that libpq 17 and later name in each TLS handshake; a server takes `sslnegotiation=direct` with it only.
 const ALPN: &[u8] = b"postgresql";
 
 /// Parameters that platforms write into a URL for other clients, and what to write instead.

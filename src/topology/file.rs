@@ -241,12 +241,12 @@ pub enum RoutingType {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MessageSection {
-    /// Where the order id is in a body: JSON pointers (RFC 6901), of which the first that leads to a value counts.
+    /// Where the order id is in a body: JSON pointers (RFC 6901), of which the first that leads to a value counts;
+    /// `/order_id` is the last of them.
     #[serde(default)]
     #[schemars(
         with = "Vec<String>",
         inner(regex(pattern = "^(/([^~/]|~[01])*)+$")),
-        extend("default" = ["/order_id"]),
         example = ["/message/orderId"]
     )]
     pub order_id: Option<Spanned<Vec<String>>>,

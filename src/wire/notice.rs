@@ -12,6 +12,8 @@ use crate::order::{OrderId, OrderIdError};
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Parsers quote what they do not understand; the reason travels in a header, which has to fit into one frame.
 const MAX_REASON_CHARS: usize = 200;
+/// Where the program itself writes the order id.
+const ORDER_ID: &str = "/order_id";
 /// An example in a log line.
 const MAX_HINT_CHARS: usize = 60;
 /// A number below it is seconds since 1970, until the year 5138.
@@ -73,7 +75,8 @@ impl DueNotice {
         Self::read(body, &[]).map(|read| read.notice)
     }
 
-    /// Reads a body whose order id is at the first of the JSON pointers that leads to a value; without any, at `/order_id`.
+    /// Reads a body whose order id is at the first of the JSON pointers that leads to a value, or at `/order_id`, where the program
+    /// itself writes it.
     ///
     /// # Errors
     /// Says in one sentence why the body is not a due notice.
@@ -98,16 +101,15 @@ impl DueNotice {
                 // Members that are not looked for are skipped.
                 let JsonNotice { order_id, due_at } = parse(text)?;
                 match order_id {
-                    Value::Null => Err(missing(&parse(text)?, &["/order_id"])),
+                    Value::Null => Err(missing(&parse(text)?, &[])),
                     id => found(&id, &due_at),
                 }
             }
             Some(b'{' | b'[') => {
                 let body: Value = parse(text)?;
-                let mut values = order_id.iter().filter_map(|pointer| body.pointer(pointer));
-                match values.find(|value| !value.is_null()) {
+                let mut pointers = order_id.iter().map(String::as_str).chain([ORDER_ID]);
+                match pointers.find_map(|it| body.pointer(it).filter(|value| !value.is_null())) {
                     Some(id) => found(id, body.get("due_at").unwrap_or(&Value::Null)),
-                    None if order_id.is_empty() => Err(missing(&body, &["/order_id"])),
                     None => Err(missing(&body, order_id)),
                 }
             }
@@ -172,7 +174,7 @@ fn due_at(hint: &Value) -> Option<Timestamp> {
 }
 
 /// Says what the body is instead of a due notice.
-fn missing(body: &Value, order_id: &[impl AsRef<str>]) -> Unreadable {
+fn missing(body: &Value, order_id: &[String]) -> Unreadable {
     let has = |member: &str| body.get(member).is_some();
     let seen = match body {
         Value::Array(_) if body.pointer("/2/callbacks").is_some() => {
@@ -190,7 +192,7 @@ fn missing(body: &Value, order_id: &[impl AsRef<str>]) -> Unreadable {
         }
         _ => "the body is a list".to_owned(),
     };
-    let pointers: Vec<&str> = order_id.iter().map(AsRef::as_ref).collect();
+    let pointers: Vec<&str> = order_id.iter().map(String::as_str).chain([ORDER_ID]).collect();
     json(&format!("no order id at {}; {seen}", pointers.join(" or ")))
 }
 

@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 const MIB: usize = 1024 * 1024;
-const LARGE: usize = 16;
+const LARGE: usize = 28;
 const BYTES: usize = 8 * MIB;
 
 fn with_header(name: &str, value: &str) -> BasicProperties {

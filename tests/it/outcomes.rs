@@ -228,8 +228,7 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
 /// Bodies of another program, with hints that are local times: the orders are closed by their messages all the same.
 #[apply(world_test)]
 async fn hints_that_cannot_be_read_are_ignored_and_named_with_their_publisher() {
-    let topology =
-        format!("{TOPOLOGY}\n[message]\norder_id = [\"/order_id\", \"/message/orderId\"]\n");
+    let topology = format!("{TOPOLOGY}\n[message]\norder_id = [\"/message/orderId\"]\n");
     let (world, wire) = World::of(&topology).await.wired().await;
     world.orders("o", 3, 0).await;
     let bodies = [

@@ -255,7 +255,7 @@ async fn tables_of_a_team_are_never_taken_for_ours() {
     let mut worker = world.started(|it| _ = it.envs(often)).await;
     world.sql("INSERT INTO closures (order_id, effect, path, due_at, closed_at) VALUES ('old', 'close', 'message', '2020-01-01', '2020-01-01')").await;
     world.publish_orders("100ms", "o", 5, 100).await;
-    // One that is found by the sweep, and one whose notice is in our table.
+    // The sweep finds the first order, and the notice of the second is in our table.
     world.orders("swept", 1, -60_000).await;
     let order = world.orders("scheduled", 1, 0).await.remove(0);
     world.sql(&format!("SELECT {own}.schedule('{order}', 'unpaid', '0 s')")).await;

@@ -109,7 +109,7 @@ def pages(visit, page):
 def look(visit, folder, theme):
     shown = {("overview", "light", 1280), ("overview", "dark", 1280), ("parking-lot", "light", 1280)}
     shown |= {("overview", "light", 360)}
-    # What a theme changes is colours, not widths.
+    # A theme changes colours, not widths.
     for width in WIDTHS if theme == "light" else [1280]:
         page = visit.page(color_scheme=theme, viewport={"width": width, "height": 800})
         for name in pages(visit, page):

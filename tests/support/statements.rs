@@ -14,7 +14,7 @@ const ORDERS: &str = "id text!, category text!, status text!, created_at timesta
                       completed_at timestamptz, cancelled_at timestamptz";
 const STOCK: &str = "sku text!, available bigint!, reserved bigint!, sold bigint!";
 
-/// One of our statements, which finds our tables by the search path as well.
+/// A statement of ours, which finds our tables by the search path as well.
 pub fn found(sql: &str) -> String {
     sql.replace("{own}.", "")
 }

@@ -104,7 +104,7 @@ pub enum ManagementError {
         address: String,
         /// Below the address, as it was sent.
         path: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
     },
     /// The topology needs a plugin that the broker does not have; nothing was changed.

@@ -107,7 +107,7 @@ pub fn garbage(seed: u64, number: usize) -> Trash {
         (b"{".to_vec(), "not a due notice in JSON"),
         (b"{\"order_id\":[1]}".to_vec(), "not a due notice in JSON"),
         (b"{\"order_id\":\"\"}".to_vec(), "the order id is empty"),
-        (b"{\"order_id\":\"o-1\",\"due_at\":\"soon\"}".to_vec(), "not a due notice in JSON"),
+        (b"{\"order_id\":\"o-1\"} trailing".to_vec(), "not a due notice in JSON"),
         (b"[\"o-1\"]".to_vec(), "not a due notice in JSON"),
         (b"two words".to_vec(), "white space or control characters"),
         (vec![b'x'; 70 * 1024], ""),
