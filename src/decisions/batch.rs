@@ -30,7 +30,9 @@ pub struct Batches {
     pub closing: usize,
     /// At most.
     pub at_once: usize,
-    /// After it was due, its first message waits for this long for others.
+    /// After it was due, its first message waits for this long for others while the database is idle.
+    pub linger: Duration,
+    /// The same while earlier batches are being closed.
     pub age: Duration,
     /// The burst that they wait for: a pass of it that begins when they are due, or later.
     pub burst: Option<Running>,
@@ -38,13 +40,13 @@ pub struct Batches {
 
 impl Batches {
     /// When a batch whose first message is due at `first` is closed; none while that has to wait for another one. Nothing
-    /// waits for company if the database is idle, or if the batch is full.
+    /// waits for company if the batch is full.
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
         let at = match self.closing {
             closing if closing >= self.at_once => return None,
-            0 => first,
             _ if is_full => first,
-            _ => first + self.age,
+            0 => first + self.linger,
+            _ => first + self.age.max(self.linger),
         };
         let burst = self.burst.filter(|burst| burst.passed < Some(first));
         Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))

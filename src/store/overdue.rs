@@ -63,6 +63,8 @@ impl OverdueKey {
 pub(crate) struct OverduePage {
     /// Orders that can be asked for.
     pub(crate) ids: Vec<OrderId>,
+    /// The deadline of each of `ids`.
+    pub(crate) deadlines: Vec<DatabaseTime>,
     /// Rows whose id is none that a message could carry, and why.
     pub(crate) refused: Vec<String>,
     /// Rows in all.
@@ -141,10 +143,14 @@ impl Store {
         let Some((rows, next)) = self.page(effect, after, limit, to_ms(grace)).await? else {
             return Ok(None);
         };
-        let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
+        let (ids, deadlines, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut page = OverduePage { ids, deadlines, refused, rows: rows.len(), next };
         for row in &rows {
-            match order_id(row) {
-                Ok(id) => page.ids.push(id),
+            match order_id(row).and_then(|id| Ok((id, cell(row, 1)?))) {
+                Ok((id, deadline)) => {
+                    page.ids.push(id);
+                    page.deadlines.push(deadline);
+                }
                 Err(reason) => page.refused.push(reason),
             }
         }

@@ -2,14 +2,15 @@
 //! table says how many. While no messages come, in their place: then the worker is a poller, until the oldest orders have come by message
 //! again for a while. And after a pause, what came due in it.
 //!
-//! A message that was in hand before its order was asked for in a burst is acked without a question once that has closed
-//! the order. One that came later may be about a deadline that the order was given since, so it is asked for.
+//! A message is acked without a question if its order was asked for by the table after the message came, or if the message names the
+//! deadline at which the table closed the order. Any other one may be about a deadline that the order was given since, so it is asked for.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -31,6 +32,7 @@ use crate::{
     shutdown::Stop,
     store::{
         StoreError,
+        clock::DatabaseTime,
         orders::ClosingPath,
         overdue::{BurstLock, OverdueKey},
     },
@@ -147,9 +149,14 @@ impl Burst {
         matches!(*self.state.borrow(), Phase::Runs(_))
     }
 
-    /// Whether an order was closed in a burst after a message about it was received.
-    pub(super) fn has_closed(&self, id: &OrderId, received: Instant) -> bool {
-        self.closed.lock().has_since(id, received)
+    /// Whether an order was closed by the table after a message about it was received, or at the deadline that the message names.
+    pub(super) fn has_closed(
+        &self,
+        id: &OrderId,
+        received: Instant,
+        due_at: Option<DatabaseTime>,
+    ) -> bool {
+        self.closed.lock().has(id, received, due_at.and_then(to_the_millisecond))
     }
 
     /// It goes on. No consumer is woken: what is closed is acked many at a time.
@@ -171,15 +178,26 @@ impl Burst {
     }
 
     /// How many orders were closed.
-    fn answered(&self, ids: &[OrderId], outcomes: &[Outcome], asked: Instant) -> usize {
-        let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
-        let closed = ids.iter().zip(outcomes).filter(|(_, outcome)| is_closed(outcome));
-        let count = self.closed.lock().add(closed.map(|(id, _)| id.clone()), asked);
+    fn answered(
+        &self,
+        (ids, deadlines): (&[OrderId], &[DatabaseTime]),
+        outcomes: &[Outcome],
+        asked: Instant,
+    ) -> usize {
+        let orders = ids.iter().zip(deadlines).zip(outcomes);
+        let closed = orders.filter(|(_, outcome)| matches!(outcome, Outcome::Closed { .. }));
+        let closed = closed.map(|((id, deadline), _)| (id.clone(), to_the_millisecond(*deadline)));
+        let count = self.closed.lock().add(closed, asked);
         if count > 0 {
             self.moved(Instant::now());
         }
         count
     }
+}
+
+/// A deadline as a notice may have it: publishers round it.
+fn to_the_millisecond(time: DatabaseTime) -> Option<i64> {
+    time.timestamp().map(Timestamp::as_millisecond)
 }
 
 /// Reads the table until a stop is asked for. A burst that fails continues after a pause; the messages do not wait for that, and say
@@ -371,11 +389,13 @@ impl<'a> Reader<'a> {
             let (worker, began, before) = (self.worker, Instant::now(), self.key.clone());
             let mut pager =
                 Pager::new(worker, self.effect, PAGING, grace, self.key.clone(), self.task);
-            while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
+            while let Some(PageAnswer { ids, deadlines, outcomes, at, .. }) = pager.next().await? {
                 // A page that fails is left to its messages, and the burst goes on behind it.
                 self.key.clone_from(&pager.key);
                 match outcomes {
-                    Ok(outcomes) => passed.closed += self.burst.answered(&ids, &outcomes, at),
+                    Ok(outcomes) => {
+                        passed.closed += self.burst.answered((&ids, &deadlines), &outcomes, at);
+                    }
                     Err(error) => pager.end(Some(error)),
                 }
                 lock = self.kept(lock).await;
@@ -492,8 +512,14 @@ mod tests {
         let state = FinalState::of_outcome("closed").unwrap();
         let closed = Outcome::Closed { late: Duration::ZERO, state };
         let outcomes = [closed, Outcome::AlreadyFinal, Outcome::Busy];
-        assert_eq!(burst.answered(&ids, &outcomes, asked), 1);
-        assert_eq!(ids.map(|id| burst.has_closed(&id, received)), [true, false, false]);
-        assert!(!burst.has_closed(&OrderId::parse("o-1").unwrap(), asked));
+        let deadlines = [1_000, 2_000, 3_000].map(DatabaseTime::from_unix_ms);
+        assert_eq!(burst.answered((&ids, &deadlines), &outcomes, asked), 1);
+        assert_eq!(
+            ids.each_ref().map(|id| burst.has_closed(id, received, None)),
+            [true, false, false]
+        );
+        assert!(!burst.has_closed(&ids[0], asked, None));
+        assert!(burst.has_closed(&ids[0], asked, Some(deadlines[0])));
+        assert!(!burst.has_closed(&ids[0], asked, Some(deadlines[1])));
     }
 }

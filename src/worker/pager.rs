@@ -14,6 +14,7 @@ use crate::{
     spans::Batch,
     store::{
         StoreError,
+        clock::DatabaseTime,
         orders::ClosingPath,
         overdue::{OverdueKey, OverduePage},
     },
@@ -59,6 +60,8 @@ pub(super) struct Pager<'a> {
 /// What became of a page.
 pub(super) struct PageAnswer {
     pub(super) ids: Vec<OrderId>,
+    /// The deadline of each of `ids`, where the page was read by deadline.
+    pub(super) deadlines: Vec<DatabaseTime>,
     /// Of each of `ids`.
     pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
     /// Before the statement was sent.
@@ -111,7 +114,9 @@ impl<'a> Pager<'a> {
             {
                 self.key = page.next;
                 let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
-                self.closing.spawn(close(worker, effect, self.paging.path, page.ids, page.refused));
+                let (path, deadlines) = (self.paging.path, page.deadlines);
+                let closing = close(worker, effect, path, page.ids, page.refused);
+                self.closing.spawn(async { PageAnswer { deadlines, ..closing.await } });
                 continue;
             }
             return match self.closing.join_next().await {
@@ -175,5 +180,5 @@ pub(super) async fn close(
             worker.health.closed(&effect);
         }
     }
-    PageAnswer { ids, outcomes, at, refused }
+    PageAnswer { ids, deadlines: Vec::new(), outcomes, at, refused }
 }

@@ -151,9 +151,10 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 #[test]
 fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     let (first, age) = (Instant::now(), Duration::from_millis(20));
-    let batches = |closing| Batches { closing, at_once: 2, age, burst: None };
+    let linger = Duration::from_millis(3);
+    let batches = |closing| Batches { closing, at_once: 2, linger, age, burst: None };
     let at = |closing, is_full| batches(closing).next(first, is_full);
-    assert_eq!(at(0, false), Some(first));
+    assert_eq!(at(0, false), Some(first + linger));
     assert_eq!(at(0, true), Some(first));
     assert_eq!(at(1, false), Some(first + age));
     assert_eq!(at(1, true), Some(first));
@@ -166,7 +167,7 @@ fn a_batch_waits_for_a_burst_that_may_close_it() {
     let (first, ms) = (Instant::now(), Duration::from_millis);
     let batches = |closing, passed| {
         let burst = Running { moved: first + ms(100), passed };
-        Batches { closing, at_once: 2, age: ms(20), burst: Some(burst) }
+        Batches { closing, at_once: 2, linger: ms(0), age: ms(20), burst: Some(burst) }
     };
     let given_up = batches(0, None).burst.expect("it is there").given_up_at();
     let at = |passed| [false, true].map(|is_full| batches(1, passed).next(first, is_full));

@@ -80,6 +80,7 @@ impl Waiting {
         let batches = Batches {
             closing,
             at_once,
+            linger: self.worker.settings.batch_linger.as_duration(),
             age: self.worker.settings.batch_age.as_duration(),
             burst: self.burst.awaited(now),
         };
@@ -104,7 +105,10 @@ impl Waiting {
 
     /// Whether a burst has closed its order since it came.
     pub(super) fn was_closed(&self, delivery: &Delivery) -> bool {
-        delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
+        let Delivery { received_at, .. } = delivery;
+        delivery
+            .order_id()
+            .is_some_and(|id| self.burst.has_closed(id, *received_at, delivery.due_at()))
     }
 
     /// When a burst has begun, has ended a pass, or is over.
