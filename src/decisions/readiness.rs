@@ -32,6 +32,8 @@ pub enum Session {
     Open,
     /// The last one ended, and the next one is not open yet.
     Ended {
+        /// When the first of those ended that brought no other one.
+        since: Instant,
         /// Why.
         reason: String,
     },
@@ -113,18 +115,28 @@ impl WorkerState {
         }
     }
 
-    fn broker(&self, now: Instant) -> Option<String> {
-        match &self.session {
+    /// Why no messages come, since when, and what becomes of orders meanwhile.
+    pub fn away(&self, now: Instant) -> Option<String> {
+        let (since, text, reason) = match &self.session {
+            Session::Opening => return None,
             Session::Open => {
                 let (queue, (_, since)) = self.silent.iter().min_by_key(|(_, (_, since))| since)?;
-                let seconds = now.saturating_duration_since(*since).as_secs();
-                Some(format!(
-                    "RabbitMQ does not answer for queue {queue} (since {seconds} s): orders are closed on time from the table; \
-                     retries, parking and events wait"
-                ))
+                (since, format!("RabbitMQ does not answer for queue {queue}"), String::new())
             }
+            Session::Ended { since, reason } => {
+                (since, "not connected".to_owned(), format!(": {reason}"))
+            }
+        };
+        let seconds = now.saturating_duration_since(*since).as_secs();
+        Some(format!(
+            "{text} (since {seconds} s); orders are closed on time from the table; retries, parking and events wait{reason}"
+        ))
+    }
+
+    fn broker(&self, now: Instant) -> Option<String> {
+        match self.session {
             Session::Opening => Some("the connection is being opened".to_owned()),
-            Session::Ended { reason } => Some(format!("not connected: {reason}")),
+            _ => self.away(now),
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) enum Work {
     Schedule,
     /// Putting messages of a timeout back, and parking them.
     Copies,
+    /// Receiving messages.
+    Broker,
     /// Declaring what is missing on the broker, where it was away at the start.
     Topology,
 }
@@ -60,6 +62,7 @@ impl Work {
             Self::Relay => "relay",
             Self::Schedule => "schedule",
             Self::Copies => "copies",
+            Self::Broker => "broker",
             Self::Topology => "topology",
         }
     }
@@ -132,7 +135,12 @@ impl Health {
     }
 
     pub(super) fn session_ended(&self, reason: String) {
-        self.state.lock().session = Session::Ended { reason };
+        let session = &mut self.state.lock().session;
+        let since = match session {
+            Session::Ended { since, .. } => *since,
+            _ => Instant::now(),
+        };
+        *session = Session::Ended { since, reason };
         self.away.notify_waiters();
     }
 
@@ -217,7 +225,9 @@ impl Health {
         let recent = failures
             .iter()
             .filter(|((work, _), (at, _))| now.saturating_duration_since(*at) < self.lasts(*work));
-        recent.map(|((work, _), (_, reason))| (*work, reason.clone())).collect()
+        let recent = recent.map(|((work, _), (_, reason))| (*work, reason.clone()));
+        let away = self.state.lock().away(now).map(|reason| (Work::Broker, reason));
+        away.into_iter().chain(recent).collect()
     }
 
     /// How long a failure counts that is not followed by another one, nor by success.
@@ -225,7 +235,9 @@ impl Health {
         let every = match work {
             Work::Sweep => self.sweep_every,
             Work::Closing => self.watch_every,
-            Work::Relay | Work::Schedule | Work::Copies | Work::Topology => Duration::ZERO,
+            Work::Relay | Work::Schedule | Work::Copies | Work::Broker | Work::Topology => {
+                Duration::ZERO
+            }
         };
         // Tasks rest for longer than they are told to, and what fails may take long.
         FAILS_WITHIN + 2 * every
