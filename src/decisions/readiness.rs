@@ -102,14 +102,15 @@ impl WorkerState {
         }
     }
 
-    /// Whether messages of one of these timeouts do not come. A session that is being opened for the first time may take a while.
+    /// Whether messages of one of these timeouts do not come. The first session, and the first look for queues, may take
+    /// a while.
     pub fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
         let are_of = |timeout: &String| timeouts.contains(&timeout.as_str());
         match self.session {
             Session::Opening => opens_for_long,
             Session::Ended { .. } => true,
             Session::Open => {
-                self.unconsumed.iter().any(are_of)
+                opens_for_long && self.unconsumed.iter().any(are_of)
                     || self.silent.values().any(|(timeout, _)| are_of(timeout))
             }
         }
