@@ -17,6 +17,7 @@ usage: docker/services.sh COMMAND                 its manual is docs/services.md
                        default), chaos, storm, cluster or delayed; all is main and chaos
   worker               build the worker's image, start main and the worker
   env [STACK]          print the URLs as shell exports: eval "$(docker/services.sh env)"
+  errors               print the last errors and alarms that the broker of main has logged, and the disk's free space
   down [STACK]         remove containers, networks and volumes, of storm, cluster or delayed alone if named
 
 OVERDUE_RABBITMQ is the version all this is about: 4.3, the default, or 4.0. Without it, down is about
@@ -79,6 +80,17 @@ down() {
   stop_dockerd
 }
 
+# For a failure whose reason is the broker's.
+errors() {
+  local broker
+  broker=$(containers main rabbitmq 2>/dev/null)
+  [[ -n $broker ]] || die 69 "the broker of main does not run"
+  # Refused logins and closed channels are what tests ask for.
+  docker logs "$broker" 2>&1 | grep -E '\[(warning|error|critical|emergency)\]' \
+    | cut -c1-300 | tail -n 40 || true
+  df -h "$root" | tail -n 1
+}
+
 choose_version "${OVERDUE_RABBITMQ:-4.3}"
 [[ ${2:-} != delayed ]] || choose_version 4.0
 
@@ -110,6 +122,7 @@ case "${1:-} ${2:-}" in
     fi
     ;;
   "down storm" | "down cluster" | "down delayed") with_lock services remove_stack "$2" ;;
+  "errors ") errors ;;
   "down ") with_lock services down ;;
   "help " | "--help " | "-h ") usage ;;
   *) usage >&2 && exit 64 ;;

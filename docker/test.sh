@@ -137,7 +137,10 @@ run_tests() {
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.
   sync
-  all_tests
+  all_tests || {
+    docker/services.sh errors >&2 || true
+    exit 1
+  }
   if is_default_version; then cargo test --doc; fi
   if [[ -z ${OVERDUE_DELAYED_BROKER_URL:-} ]]; then
     say "LEFT OUT: tests/it/delayed.rs, which needs the delayed message exchange plugin; \`make test-delayed\` has it"

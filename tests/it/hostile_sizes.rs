@@ -127,8 +127,9 @@ async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
         }
     }
     assert!(parked.iter().all(|id| id.starts_with("large-")), "{parked:?}");
+    // The passed bodies are copied; the large ones alone have more than this.
     let peak = peak(process.id());
-    assert!(peak < LARGE * BYTES / 2, "{} MiB", peak / MIB);
+    assert!(peak < LARGE * BYTES * 3 / 4, "{} MiB", peak / MIB);
     let log = process.log();
     assert!(
         log.contains(&format!("body or headers have {BYTES} bytes, more than 1048576")),

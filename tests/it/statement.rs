@@ -111,7 +111,7 @@ async fn stock_is_released_in_sku_order_whatever_the_size_of_the_tables() {
     for ((_, part), plan) in parts.iter().cycle().zip(&plans) {
         // The sums in their order; from there to the stock one by one; or locked in the order of SKUs.
         let steps = match *part {
-            "back_1" => ["GroupAggregate", "Sort Key: item.sku"],
+            "back_1" => ["GroupAggregate", "Sort Key: needed_1.key_1"],
             "held_1" => ["LockRows", "stock_pkey"],
             _ => ["Nested Loop", "Index Scan using stock_pkey on stock"],
         };
