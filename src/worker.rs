@@ -16,6 +16,7 @@
 
 pub(crate) mod backoff;
 mod burst;
+mod by_table;
 mod clock_watch;
 pub(crate) mod closing;
 mod compat;
@@ -57,7 +58,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
     let deadline = worker.settings.drain.as_duration();
     let on_request = || telemetry::stopping(deadline);
     let work = async {
-        tokio::join!(sessions(worker, stop), by_table(worker, stop), log_work(worker, stop))
+        tokio::join!(sessions(worker, stop), close_by_table(worker, stop), log_work(worker, stop))
     };
     stop.within(deadline, on_request, work).await?;
     worker.spans.end().await;
@@ -78,9 +79,9 @@ async fn log_work(worker: &Worker, stop: &Stop) {
     }
 }
 
-async fn by_table(worker: &Arc<Worker>, stop: &Stop) {
+async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) {
     let mut backoff = Backoff::new(&worker.timing);
-    while let Err(panic) = session::by_table(worker, stop).await {
+    while let Err(panic) = session::close_by_table(worker, stop).await {
         let pause = backoff.pause();
         telemetry::sweep_ended(&error_chain(&panic), pause);
         if !stop.pause(pause).await {

@@ -1,5 +1,4 @@
-//! Orders that the table has closed a moment ago, each with the instant before its statement was sent and the deadline that it had. The
-//! caller passes the time in.
+//! Orders that the table has closed a moment ago: when each was asked for, and its deadline. The caller passes the time in.
 
 use std::{collections::HashMap, mem, time::Instant};
 
@@ -19,8 +18,7 @@ pub struct RecentlyClosed {
 }
 
 impl RecentlyClosed {
-    /// Adds orders that were asked for at `asked`, each with its deadline, and says how many; the older half makes room if the newer one
-    /// is full.
+    /// Adds orders that were asked for at `asked`, each with its deadline, and says how many. The older half makes room.
     pub fn add(
         &mut self,
         orders: impl IntoIterator<Item = (OrderId, Option<i64>)>,

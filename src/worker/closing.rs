@@ -141,16 +141,10 @@ impl Closer {
         outcomes
     }
 
-    /// Whether the effect is paused still, or not any more; none if it was not when its orders were asked for last.
-    pub(super) async fn pause_lasts(&self) -> Result<Option<bool>, StoreError> {
-        if self.paused.lock().is_empty() {
-            return Ok(None);
-        }
-        let lasts = self.store.still_paused(self.rule(None)).await?.is_some();
-        if !lasts {
-            std::mem::take(&mut *self.paused.lock()).iter().for_each(|it| telemetry::unpaused(it));
-        }
-        Ok(Some(lasts))
+    /// Whether the effect was paused when its orders were asked for last, and is.
+    pub(super) async fn is_paused(&self) -> Result<bool, StoreError> {
+        let was_paused = !self.paused.lock().is_empty();
+        Ok(was_paused && self.store.still_paused(self.rule(None)).await?.is_some())
     }
 
     fn rule<'a>(&'a self, timeout: Option<&'a str>) -> Rule<'a> {

@@ -131,7 +131,9 @@ impl Health {
     }
 
     pub(super) fn session_opened(&self) {
-        self.state.lock().session = Session::Open;
+        let mut state = self.state.lock();
+        state.session = Session::Open;
+        state.silent.clear();
     }
 
     pub(super) fn session_ended(&self, reason: String) {
@@ -214,7 +216,7 @@ impl Health {
     }
 
     /// This works; whether it did not before.
-    pub(super) fn works(&self, work: Work, of: &str) -> bool {
+    pub(crate) fn works(&self, work: Work, of: &str) -> bool {
         let mut failures = self.failures.lock();
         !failures.is_empty() && failures.remove(&(work, of.to_owned())).is_some()
     }

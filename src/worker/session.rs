@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{
-    burst, clock_watch, compat::rebind, consume, context::Worker, health::ALIVE_WITHIN, history,
+    by_table, clock_watch, compat::rebind, consume, context::Worker, health::ALIVE_WITHIN, history,
     outgoing, sweep,
 };
 use crate::{
@@ -41,13 +41,13 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
 }
 
 /// Closes what is due by the table, until a stop is asked for or a task panics: that needs no broker.
-pub(super) async fn by_table(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
+pub(super) async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let stop = stop.child();
     let mut tasks = Tasks::new();
     for (effect, closer) in &worker.closers {
         tasks.spawn(sweep::sweep(Arc::clone(worker), effect.clone(), stop.clone()));
         if closer.effect().finds_overdue() {
-            tasks.spawn(burst::serve(Arc::clone(worker), effect.clone(), stop.clone()));
+            tasks.spawn(by_table::serve(Arc::clone(worker), effect.clone(), stop.clone()));
         }
     }
     tasks.spawn(clock_watch::watch(Arc::clone(worker), stop.clone()));

@@ -78,7 +78,10 @@ pub(super) async fn declare_later(
     while stop.pause(backoff.pause()).await {
         let Some(management) = &worker.management else { return };
         match broker(&worker.address, management, &worker.topology, declaring).await {
-            Ok(_) => return,
+            Ok(_) => {
+                worker.health.works(Work::Topology, "");
+                return;
+            }
             Err(other) if other.text == failure.text => {}
             Err(other) => {
                 telemetry::broker_awaited(&other.text);

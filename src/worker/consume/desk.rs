@@ -87,8 +87,6 @@ pub(super) async fn consume(
         Err(error) => Err(error),
     };
     desk.log.write(Instant::now());
-    let ConsumerContext { worker, timeout, queue, .. } = &*desk.context;
-    worker.health.silent(queue, &timeout.name, None);
     let closed = desk.inlet.close().await;
     result.and(closed.map_err(SessionEnd::from))
 }
@@ -389,7 +387,8 @@ impl Desk {
         let ConsumerContext { worker, timeout, queue, outlet, .. } = &*self.context;
         // A look may come a little early.
         let silence = worker.timing.broker_silence.mul_f64(0.9);
-        let unheard = self.inlet.ask().filter(|since| now.duration_since(*since) >= silence);
+        let unheard = self.inlet.ask();
+        let unheard = (now.saturating_duration_since(unheard) >= silence).then_some(unheard);
         let since = unheard.or_else(|| outlet.is_blocked().then_some(now));
         if since.is_some() != self.is_silent {
             self.is_silent = since.is_some();

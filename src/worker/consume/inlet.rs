@@ -144,7 +144,7 @@ impl Inlet {
                     Ok(()) | Err(ConsumeError::Stuck { .. }) => {}
                     Err(error) => return Err(error),
                 },
-                counts = answer(&mut self.asked) => if counts?.is_some_and(|it| it.are_its_own) {
+                counts = answer(&mut self.asked) => if counts?.is_some_and(|it| it.are_its_own && it.consumers > 0) {
                     self.unheard = None;
                 },
                 opened = answer(&mut self.opening) => return self.continue_on(opened?),
@@ -200,14 +200,14 @@ impl Inlet {
         Ok(delivered)
     }
 
-    /// Asks the queue behind its deliveries whether it is there. Returns since when it has not answered such a question itself, nor
-    /// delivered anything.
-    pub(in crate::worker) fn ask(&mut self) -> Option<Instant> {
+    /// Asks the queue behind its deliveries whether it is there. Returns since when it has not answered such a question itself, as a queue
+    /// with this consumer, nor delivered anything.
+    pub(in crate::worker) fn ask(&mut self) -> Instant {
         if self.asked.is_none() {
             self.asked = Some(self.receiving.subscription.counts());
-            self.unheard.get_or_insert_with(Instant::now);
         }
-        self.unheard
+        // Also where deliveries that were in memory have come since the question.
+        *self.unheard.get_or_insert_with(Instant::now)
     }
 
     /// Gets other bodies from now on; see [`Inlet::renew`].
