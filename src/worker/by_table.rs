@@ -51,8 +51,6 @@ const LONGEST_TICK: Duration = Duration::from_millis(200);
 const PARTS: u32 = 10;
 /// Orders that have been overdue for less have a message on its way, once messages come again.
 const ON_ITS_WAY: Duration = Duration::from_millis(50);
-/// Orders that have been overdue for longer have no message, or one that is late.
-const LATE: Duration = Duration::from_millis(500);
 /// It is no poller for longer, however many messages are late: by then the backlog of an outage is gone.
 const LONGEST_TAIL: Duration = Duration::from_mins(1);
 /// Between two questions whether a pause lasts.
@@ -168,24 +166,26 @@ impl<'a> Reader<'a> {
     /// Closes what is due, if that is much, or no message would. Returns when to look again, unless it is asked to before.
     async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
         let (worker, now) = (self.worker, Instant::now());
-        if worker.closers[self.effect].is_paused().await? {
-            // What comes due meanwhile is closed when it is over, the oldest first.
-            (self.key, self.oldest_at) = (OverdueKey::first(), now);
-            self.burst.rest(Some(now + PAUSED));
-            return Ok(PAUSED);
+        match worker.closers[self.effect].pause_lasts().await? {
+            Some(true) => {
+                self.burst.rest(Some(now + PAUSED));
+                return Ok(PAUSED);
+            }
+            // What has come due meanwhile is closed, the oldest first.
+            Some(false) => self.poll(now),
+            None => {}
         }
         self.follow_messages(now);
-        let in_burst = self.burst.is_begun();
-        if !in_burst && self.polls.is_none() {
-            let is_found =
-                if is_asked { self.are_many_due(now).await? } else { self.are_late().await? };
-            if !is_found {
-                if now.saturating_duration_since(self.oldest_at) >= START_OVER {
-                    self.burst.forget();
-                }
-                return Ok(LOOK_EVERY);
+        if !self.burst.is_begun()
+            && self.polls.is_none()
+            && !(is_asked && self.are_many_due(now).await?)
+        {
+            if now.saturating_duration_since(self.oldest_at) >= START_OVER {
+                self.burst.forget();
             }
+            return Ok(LOOK_EVERY);
         }
+        let in_burst = self.burst.is_begun();
         let polls = self.polls.is_some();
         let begins = now >= self.oldest_at;
         let least = if self.is_away { START_OVER_AWAY } else { START_OVER };
@@ -237,9 +237,6 @@ impl<'a> Reader<'a> {
             telemetry::messages_come(self.effect, !is_away);
         }
         if is_away {
-            if self.polls.is_none() {
-                self.oldest_at = now;
-            }
             self.poll(now);
         }
         if self.polls.is_some_and(|(until, _)| until <= now) {
@@ -248,6 +245,9 @@ impl<'a> Reader<'a> {
     }
 
     fn poll(&mut self, now: Instant) {
+        if self.polls.is_none() {
+            self.oldest_at = now;
+        }
         self.polls = Some((now + self.worker.timing.messages_again, now + LONGEST_TAIL));
     }
 
@@ -256,32 +256,16 @@ impl<'a> Reader<'a> {
         if now >= self.oldest_at {
             self.key = OverdueKey::first();
         }
-        let are_many = self.are_due(MANY, Duration::ZERO).await?;
+        let effect = self.worker.closers[self.effect].effect();
+        let many = i64::try_from(MANY).unwrap_or(i64::MAX);
+        let page = self.worker.store.overdue_page(effect, &self.key, many, Duration::ZERO).await?;
+        let are_many = page.is_some_and(|page| page.rows >= MANY);
         if are_many {
             self.burst.want(Instant::now());
         } else {
             self.looks_at = Instant::now() + TRY_AGAIN.max(now.elapsed() * PARTS);
         }
         Ok(are_many || self.burst.is_begun())
-    }
-
-    /// Whether an order is overdue for longer than a message takes, whatever the reason; then it polls. What was passed over is left to the
-    /// sweep.
-    async fn are_late(&mut self) -> Result<bool, StoreError> {
-        let late = LATE + self.worker.settings.batch_linger.as_duration();
-        let are_late = self.are_due(1, late).await?;
-        if are_late {
-            self.poll(Instant::now());
-        }
-        Ok(are_late)
-    }
-
-    /// Whether so many orders behind the last one are overdue for `grace`.
-    async fn are_due(&self, many: usize, grace: Duration) -> Result<bool, StoreError> {
-        let effect = self.worker.closers[self.effect].effect();
-        let limit = i64::try_from(many).unwrap_or(i64::MAX);
-        let page = self.worker.store.overdue_page(effect, &self.key, limit, grace).await?;
-        Ok(page.is_some_and(|page| page.rows >= many))
     }
 
     /// Pass after pass, until few orders become due meanwhile. None if another worker closes them.

@@ -1,6 +1,6 @@
 //! A queue that gives neither ack nor nack, as a quorum queue without its majority does.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{collections::BTreeSet, process::Command, time::Instant};
 
 use crate::{
     stage::{Stage, TOPOLOGY, until_logged},
@@ -226,7 +226,8 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
 async fn a_consumed_queue_that_does_not_answer_is_not_removed_and_its_orders_are_closed() {
     let stage = Stage::beside_others(TOPOLOGY).await;
     let world = &stage.world;
-    let worker = stage.worker().await;
+    let soon = |command: &mut Command| _ = command.env("OVERDUE_TEST_TIMING", "tenth");
+    let worker = stage.worker_with(soon).await;
     let refused = "queue     orders.unpaid is consumed";
     // By the statistics: it says nothing itself in a moment.
     let counted = async || world.management().observe().await.unwrap().consumed;
