@@ -3,6 +3,8 @@
 //!
 //! With `--locked`: how late the worker closes 1,200 orders while another session keeps one row of stock locked that 300 others need.
 //!
+//! With `--frozen`: nothing passes between the worker and the broker from some seconds before the instant until the last order is closed.
+//!
 //! All close the same orders of the same shop, one after the other in each round, so that a machine that is busy is so for all
 //! of them. Notices are in a level before, each with an `expiration` that ends at the instant.
 
@@ -19,6 +21,7 @@ use overdue::{Delay, Publisher, internals::broker::consume::Subscription};
 use support::{
     Benchmark, Result,
     closers::{Closer, Running, TIMEOUT, Way},
+    gate::Gate,
     options::Options,
     report::Report,
     rivals::PlainSql,
@@ -27,8 +30,15 @@ use support::{
     stage::Stage,
 };
 
-const WAYS: [Way; 6] =
-    [Way::Overdue, Way::OverdueX3, Way::PlainSql, Way::Poller, Way::Tutorial, Way::Broker];
+const WAYS: [Way; 7] = [
+    Way::Overdue,
+    Way::OverdueX2,
+    Way::OverdueX3,
+    Way::PlainSql,
+    Way::Poller,
+    Way::Tutorial,
+    Way::Broker,
+];
 /// The tutorial's design takes many times as long as the others: a sample is enough.
 const TUTORIAL_AT_MOST: usize = 4_000;
 /// Orders that are closed before, so that connections are open and statements planned; and of these what the tutorial needs.
@@ -70,6 +80,9 @@ struct Burst {
     /// the others, due at 200/s and at one instant
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "15")]
     locked: Option<u64>,
+    /// Nothing passes between worker and broker from so many seconds before the instant until the last order is closed
+    #[arg(long, value_name = "SECONDS")]
+    frozen: Option<f64>,
     /// Only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Way>,
@@ -130,7 +143,8 @@ impl Benchmark for Burst {
                 say(&format!("round {number} of {rounds}: {}", closer.name));
                 loop {
                     shop::reset(&stage.store).await?;
-                    let running = closer.start(stage, place, &delays).await?;
+                    let (gate, settings) = self.gate(stage, closer).await?;
+                    let running = closer.start_with(stage, place, &delays, &settings).await?;
                     let generator = Generator::new()?;
                     let mut round = Round {
                         stage,
@@ -139,6 +153,7 @@ impl Benchmark for Burst {
                         running,
                         generator,
                         preparation,
+                        gate,
                     };
                     round.warm_up(orders).await?;
                     if let Some(seconds) = self.locked {
@@ -166,6 +181,25 @@ impl Benchmark for Burst {
     }
 }
 
+impl Burst {
+    /// The way of a worker to the broker, where that is to be shut, and how long before the instant; and the setting by which the worker
+    /// takes it.
+    async fn gate(&self, stage: &Stage, closer: &Closer) -> Result<(Option<Shut>, Settings)> {
+        const BROKER: &str = "OVERDUE_BROKER__URL";
+        let Some(seconds) = self.frozen.filter(|_| closer.is_worker()) else {
+            return Ok((None, Vec::new()));
+        };
+        let url = stage.environment.iter().find(|(name, _)| *name == BROKER);
+        let url = url.map(|(_, url)| url.as_str()).ok_or("the stage names no broker")?;
+        let gate = Gate::to(url).await?;
+        let settings = vec![(BROKER, gate.url(url)?)];
+        Ok((Some((gate, Duration::try_from_secs_f64(seconds)?)), settings))
+    }
+}
+
+type Shut = (Gate, Duration);
+type Settings = Vec<(&'static str, String)>;
+
 /// One contestant, once.
 struct Round<'a> {
     stage: &'a Stage,
@@ -175,6 +209,8 @@ struct Round<'a> {
     generator: Generator,
     /// From the choice of the deadline to the deadline: enough to publish and insert everything before.
     preparation: Duration,
+    /// The way to the broker, and how long before the instant it is shut.
+    gate: Option<Shut>,
 }
 
 impl Round<'_> {
@@ -273,9 +309,10 @@ impl Round<'_> {
         let due = clock.instant(due_us);
         let lead =
             if self.closer.is_worker() { self.running.long_route()?.early } else { Duration::ZERO };
-        let first = due.checked_sub(lead + MARGIN).unwrap_or(due);
+        let shut = self.gate.as_ref().map_or(Duration::ZERO, |(_, before)| *before);
+        let first = due.checked_sub(lead.max(shut) + MARGIN).unwrap_or(due);
         if Instant::now() > first {
-            self.preparation = began.elapsed() * 3 / 2 + SOON + lead;
+            self.preparation = began.elapsed() * 3 / 2 + SOON + lead.max(shut);
             if self.preparation > LONGEST_PREPARATION {
                 return Err(format!("{count} orders were not ready in time").into());
             }
@@ -296,8 +333,15 @@ impl Round<'_> {
             Way::PlainSql => self.plain_sql(&orders, due).await?,
             Way::Broker => received = self.receive(count).await?,
             _ => {
+                if let Some((gate, before)) = &self.gate {
+                    tokio::time::sleep_until((due - *before).into()).await;
+                    gate.shut();
+                }
                 tokio::time::sleep_until(due.into()).await;
                 self.running.until_closed(self.stage).await?;
+                if let Some((gate, _)) = &self.gate {
+                    gate.open();
+                }
             }
         }
         self.running.until_idle(self.stage, self.closer).await?;

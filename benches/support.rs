@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, dead_code, reason = "each benchmark uses another part")]
 
 pub mod closers;
+pub mod gate;
 pub mod options;
 pub mod process;
 pub mod report;

@@ -61,6 +61,10 @@ pub struct Timing {
     /// are late by no more than this.
     pub clock_every: Duration,
 
+    /// From a question on a queue's channel to its answer, and to the first session of a worker. Longer means that no messages come.
+    pub broker_silence: Duration,
+    /// Once the oldest orders have come by message again for so long, the table is read no more in the place of messages.
+    pub messages_again: Duration,
     /// A session that lasted this long was a good one: the next back-off starts small again.
     pub good_session: Duration,
     /// The bound of the first back-off.
@@ -100,6 +104,7 @@ impl Timing {
             api_call: TEST_PATIENCE,
             confirm: TEST_PATIENCE,
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
+            broker_silence: TEST_PATIENCE,
             page_request: TEST_STALL,
             last_page: TEST_STALL,
             database_silence: TEST_STALL,
@@ -145,6 +150,8 @@ impl Timing {
             log_work_every: interval(60_000),
             clock_every: interval(5_000),
 
+            broker_silence: timeout(2),
+            messages_again: interval(5_000),
             good_session: interval(10_000),
             backoff_first: interval(200),
             backoff_longest: interval(5_000),

@@ -6,15 +6,17 @@
 //!
 //! ```text
 //! session ─▶ consume ─▶ inlet ─▶ desk (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
-//!         ├▶ burst   closes by the index if much is due
 //!         ├▶ history  deletes what is older than it is kept
-//!         ├▶ outgoing publishes the outbox, and what order services wrote with schedule()
+//!         └▶ outgoing publishes the outbox, and what order services wrote with schedule()
+//! by table  closes what is due without the broker
+//!         ├▶ burst    if much is due, while no messages come, and after a pause
+//!         ├▶ sweep    finds what no message came for
 //!         └▶ clock_watch  reads the database's clock, by which early notices are held
-//! sweep     finds in the database what no message came for, also while the broker is unavailable
 //! ```
 
 pub(crate) mod backoff;
 mod burst;
+mod by_table;
 mod clock_watch;
 pub(crate) mod closing;
 mod compat;
@@ -55,8 +57,9 @@ pub(crate) use session::SessionEnd;
 pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> {
     let deadline = worker.settings.drain.as_duration();
     let on_request = || telemetry::stopping(deadline);
-    let work =
-        async { tokio::join!(sessions(worker, stop), sweep(worker, stop), log_work(worker, stop)) };
+    let work = async {
+        tokio::join!(sessions(worker, stop), close_by_table(worker, stop), log_work(worker, stop))
+    };
     stop.within(deadline, on_request, work).await?;
     worker.spans.end().await;
     telemetry::stopped(worker.counters.read());
@@ -76,10 +79,9 @@ async fn log_work(worker: &Worker, stop: &Stop) {
     }
 }
 
-/// The safety net needs no broker.
-async fn sweep(worker: &Arc<Worker>, stop: &Stop) {
+async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) {
     let mut backoff = Backoff::new(&worker.timing);
-    while let Err(panic) = sweep::sweep(Arc::clone(worker), stop.clone()).await {
+    while let Err(panic) = session::close_by_table(worker, stop).await {
         let pause = backoff.pause();
         telemetry::sweep_ended(&error_chain(&panic), pause);
         if !stop.pause(pause).await {

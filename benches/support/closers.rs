@@ -25,7 +25,10 @@ const ACKS: Duration = Duration::from_millis(300);
 pub enum Way {
     /// `overdue run` as a process of its own, with default settings
     Overdue,
-    /// Three of them, which share the work
+    /// Two of them, which share the work
+    #[value(name = "overdue-x2")]
+    OverdueX2,
+    /// Three of them
     #[value(name = "overdue-x3")]
     OverdueX3,
     /// With `events.publish = false`: no outbox row is written, and nothing is published
@@ -51,9 +54,14 @@ pub struct Closer {
 }
 
 impl Way {
+    const fn is_worker(self) -> bool {
+        matches!(self, Self::Overdue | Self::OverdueX2 | Self::OverdueX3 | Self::OverdueNoEvents)
+    }
+
     const fn title(self) -> &'static str {
         match self {
             Self::Overdue => "overdue",
+            Self::OverdueX2 => "overdue x2",
             Self::OverdueX3 => "overdue x3",
             Self::OverdueNoEvents => "overdue, no events",
             Self::PlainSql => "plain SQL, 2 connections",
@@ -69,12 +77,16 @@ impl Closer {
     pub fn all(ways: &[Way], only: &[Way], options: &Options) -> Result<Vec<Self>> {
         let mut closers = Vec::new();
         for &way in ways.iter().filter(|way| only.is_empty() || only.contains(way)) {
-            if matches!(way, Way::Overdue | Way::OverdueX3 | Way::OverdueNoEvents) {
+            if way.is_worker() {
                 closers.extend(options.programs().into_iter().map(|(program, label)| Self {
                     way,
                     program,
                     name: format!("{}{label}", way.title()),
-                    workers: if way == Way::OverdueX3 { 3 } else { 1 },
+                    workers: match way {
+                        Way::OverdueX3 => 3,
+                        Way::OverdueX2 => 2,
+                        _ => 1,
+                    },
                 }));
             } else {
                 let program = std::env::current_exe()?;
@@ -95,7 +107,7 @@ impl Closer {
     }
 
     pub fn is_worker(&self) -> bool {
-        matches!(self.way, Way::Overdue | Way::OverdueX3 | Way::OverdueNoEvents)
+        self.way.is_worker()
     }
 
     /// Whether its orders have notices.
@@ -132,7 +144,7 @@ impl Closer {
         environment.extend(settings.iter().cloned());
         let rival = |name| ["--rival", name, "--target", &queue, "--schema", &stage.name];
         let processes = match self.way {
-            Way::Overdue | Way::OverdueX3 => (0..self.workers)
+            Way::Overdue | Way::OverdueX2 | Way::OverdueX3 => (0..self.workers)
                 .map(|_| Process::start(&self.program, &["run"], &environment))
                 .collect::<Result<_>>()?,
             Way::OverdueNoEvents => {
@@ -231,7 +243,7 @@ impl Running {
                 .await?;
             }
         }
-        if matches!(closer.way, Way::Overdue | Way::OverdueX3) {
+        if closer.is_worker() && closer.way != Way::OverdueNoEvents {
             self.until_no(stage, "there are still events in the outbox", SQL).await?;
         }
         tokio::time::sleep(ACKS).await;

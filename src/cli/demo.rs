@@ -201,7 +201,10 @@ impl DemoArgs {
         let store = setup::store(settings)?;
         OrderService::ensure_tables(&store, &database.search_path).await?;
         let inputs = Services::open(settings)?;
-        let worker = prepare(settings, inputs, Declaring::Missing).await?;
+        let worker = match prepare(settings, inputs, Declaring::Missing).await? {
+            (worker, None) => worker,
+            (_, Some(failure)) => return Err(failure),
+        };
         let known = topology.timeout(timeout);
         let queues = known.map(|timeout| topology.business_queues(timeout)).unwrap_or_default();
         // A worker that consumes one shard consumes all of them.

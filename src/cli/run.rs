@@ -51,8 +51,12 @@ impl Run {
         }
         let services = Services::open(settings)?;
         let alerts = alerts(&settings.alert, &services.topology.name)?;
-        let worker = Arc::new(prepare(settings, services, declaring).await?);
-        let stop = setup::stop_on_signals()?;
+        let (worker, missing) = prepare(settings, services, declaring).await?;
+        let (worker, stop) = (Arc::new(worker), setup::stop_on_signals()?);
+        if let Some(failure) = missing {
+            let worker = Arc::clone(&worker);
+            tokio::spawn(prepare::declare_later(worker, declaring, failure, stop.clone()));
+        }
         // Pages, watch and alerts end with the process: while it drains, it says so.
         let address = self.listen.unwrap_or(settings.worker.listen).address();
         if let Some(address) = address {

@@ -134,6 +134,8 @@ pub struct WorkerSettings {
     /// Most orders in one transaction.
     #[schemars(range(min = 1, max = 2_000), example = 500)]
     pub batch_size: usize,
+    /// How long the first order of a batch waits for others while the database is idle.
+    pub batch_linger: Interval,
     /// How long the first order of a batch waits for others while earlier batches are being closed, at the most.
     pub batch_age: Interval,
     /// Batches being closed at the same time, per timeout.
@@ -167,6 +169,7 @@ impl Default for WorkerSettings {
         Self {
             // Measured: 100 → 21,000 orders/s, 500 → 31,700, 2,000 → 43,600; the broker hands out 20,000/s.
             batch_size: 500,
+            batch_linger: Interval::from_millis(0),
             batch_age: Interval::from_millis(50),
             in_flight: 4,
             hold: Interval::from_millis(2_000),

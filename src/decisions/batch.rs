@@ -1,19 +1,15 @@
-//! When a batch is closed: it grows while those before it are at the database, and in a burst. The caller passes the time in.
+//! When a batch is closed: it grows while those before it are at the database. The caller passes the time in.
 
 use std::time::{Duration, Instant};
 
-/// Orders that are due at once, or one after the other within [`TOGETHER`], and are a burst.
+/// Orders that are due at once, and are a burst.
 pub const MANY: usize = 500;
-/// A steady load that brings [`MANY`] orders within it (10,000 per second) is closed like a burst.
-pub const TOGETHER: Duration = Duration::from_millis(50);
 /// The messages do not wait for a burst that has closed nothing for this long.
 const WAITED_FOR: Duration = Duration::from_millis(500);
 
 /// How far a burst is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// When it was asked for.
-    pub asked_for: Instant,
     /// When it has closed something last; at first when it was asked for.
     pub moved: Instant,
     /// When its last pass began that has ended: what was due then is closed, or left to its message.
@@ -34,51 +30,25 @@ pub struct Batches {
     pub closing: usize,
     /// At most.
     pub at_once: usize,
-    /// After it was due, its first message waits for this long for others.
+    /// After it was due, its first message waits for this long for others while the database is idle.
+    pub linger: Duration,
+    /// The same while earlier batches are being closed.
     pub age: Duration,
-    /// Whether the orders come in a burst, by [`Coming`].
-    pub in_burst: bool,
     /// The burst that they wait for: a pass of it that begins when they are due, or later.
     pub burst: Option<Running>,
 }
 
 impl Batches {
     /// When a batch whose first message is due at `first` is closed; none while that has to wait for another one. Nothing
-    /// waits for company if the database is idle and no burst comes, or if the batch is full.
+    /// waits for company if the batch is full.
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
         let at = match self.closing {
             closing if closing >= self.at_once => return None,
-            0 if !self.in_burst => first,
             _ if is_full => first,
-            _ => first + self.age,
+            0 => first + self.linger,
+            _ => first + self.age.max(self.linger),
         };
         let burst = self.burst.filter(|burst| burst.passed < Some(first));
         Some(burst.map_or(at, |burst| at.max(burst.given_up_at())))
-    }
-}
-
-/// How quickly due orders come: a broker that is busy with a burst hands it on a few messages at a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Coming {
-    began: Option<Instant>,
-    orders: usize,
-    in_burst_until: Option<Instant>,
-}
-
-impl Coming {
-    /// So many more have come.
-    pub fn add(&mut self, orders: usize, now: Instant) {
-        if self.began.is_none_or(|began| now.saturating_duration_since(began) > TOGETHER) {
-            (self.began, self.orders) = (Some(now), 0);
-        }
-        self.orders += orders;
-        if self.orders >= MANY {
-            self.in_burst_until = Some(now + TOGETHER);
-        }
-    }
-
-    /// Whether many came of late.
-    pub fn in_burst(&self, now: Instant) -> bool {
-        self.in_burst_until.is_some_and(|until| now < until)
     }
 }

@@ -32,6 +32,8 @@ pub enum Session {
     Open,
     /// The last one ended, and the next one is not open yet.
     Ended {
+        /// When the first of those ended that brought no other one.
+        since: Instant,
         /// Why.
         reason: String,
     },
@@ -48,6 +50,8 @@ pub struct WorkerState {
     pub unconsumed: Vec<String>,
     /// Whether the management API has listed the queues the last time.
     pub lists_queues: bool,
+    /// Queues that do not answer, or whose copies the broker takes no more: the timeout of each, and since when.
+    pub silent: BTreeMap<String, (String, Instant)>,
     /// Of delays that timeouts name: routing keys that lead to no level.
     pub unrouted: Vec<String>,
     /// Levels that the broker has and the topology lacks.
@@ -70,8 +74,11 @@ pub struct ReadyCondition {
 impl WorkerState {
     /// Whether each condition holds. `silent` is how long the last answer of the database counts.
     pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
-        let broker =
-            if self.stopping { Some("the worker is stopping".to_owned()) } else { self.broker() };
+        let broker = if self.stopping {
+            Some("the worker is stopping".to_owned())
+        } else {
+            self.broker(now)
+        };
         vec![
             ReadyCondition { name: "database", failure: self.database(now, silent) },
             ReadyCondition { name: "broker", failure: broker },
@@ -95,11 +102,42 @@ impl WorkerState {
         }
     }
 
-    fn broker(&self) -> Option<String> {
-        match &self.session {
-            Session::Open => None,
+    /// Whether messages of one of these timeouts do not come. The first session, and the first look for queues, may take
+    /// a while.
+    pub fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
+        let are_of = |timeout: &String| timeouts.contains(&timeout.as_str());
+        match self.session {
+            Session::Opening => opens_for_long,
+            Session::Ended { .. } => true,
+            Session::Open => {
+                opens_for_long && self.unconsumed.iter().any(are_of)
+                    || self.silent.values().any(|(timeout, _)| are_of(timeout))
+            }
+        }
+    }
+
+    /// Why no messages come, since when, and what becomes of orders meanwhile.
+    pub fn away(&self, now: Instant) -> Option<String> {
+        let (since, text, reason) = match &self.session {
+            Session::Opening => return None,
+            Session::Open => {
+                let (queue, (_, since)) = self.silent.iter().min_by_key(|(_, (_, since))| since)?;
+                (since, format!("RabbitMQ does not answer for queue {queue}"), String::new())
+            }
+            Session::Ended { since, reason } => {
+                (since, "not connected".to_owned(), format!(": {reason}"))
+            }
+        };
+        let seconds = now.saturating_duration_since(*since).as_secs();
+        Some(format!(
+            "{text} (since {seconds} s); orders are closed on time from the table; retries, parking and events wait{reason}"
+        ))
+    }
+
+    fn broker(&self, now: Instant) -> Option<String> {
+        match self.session {
             Session::Opening => Some("the connection is being opened".to_owned()),
-            Session::Ended { reason } => Some(format!("not connected: {reason}")),
+            _ => self.away(now),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Orders that a burst closed a moment ago, each with the instant before its statement was sent. The caller passes the time in.
+//! Orders that the table has closed a moment ago: when each was asked for, and its deadline. The caller passes the time in.
 
 use std::{collections::HashMap, mem, time::Instant};
 
@@ -7,27 +7,39 @@ use crate::order::OrderId;
 /// Orders in each of the two halves: as many as a pass of a burst reads, about 5 MB.
 pub const HALF: usize = 50_000;
 
+/// When an order was asked for, and its deadline in milliseconds since 1970.
+type Closed = (Instant, Option<i64>);
+
 /// The newest orders: at least [`HALF`] of them, and at most twice that and a page.
 #[derive(Debug, Default)]
 pub struct RecentlyClosed {
-    newer: HashMap<OrderId, Instant>,
-    older: HashMap<OrderId, Instant>,
+    newer: HashMap<OrderId, Closed>,
+    older: HashMap<OrderId, Closed>,
 }
 
 impl RecentlyClosed {
-    /// Adds orders that were asked for at `asked`, and says how many; the older half makes room if the newer one is full.
-    pub fn add(&mut self, ids: impl IntoIterator<Item = OrderId>, asked: Instant) -> usize {
+    /// Adds orders that were asked for at `asked`, each with its deadline, and says how many. The older half makes room.
+    pub fn add(
+        &mut self,
+        orders: impl IntoIterator<Item = (OrderId, Option<i64>)>,
+        asked: Instant,
+    ) -> usize {
         if self.newer.len() >= HALF {
             self.older = mem::take(&mut self.newer);
         }
         let mut count = 0;
-        self.newer.extend(ids.into_iter().map(|id| (id, asked)).inspect(|_| count += 1));
+        let orders = orders.into_iter().map(|(id, due_ms)| (id, (asked, due_ms)));
+        self.newer.extend(orders.inspect(|_| count += 1));
         count
     }
 
-    /// Whether an order was asked for after `received`, and closed.
-    pub fn has_since(&self, id: &OrderId, received: Instant) -> bool {
-        let has = |half: &HashMap<OrderId, Instant>| half.get(id).is_some_and(|at| *at > received);
+    /// Whether an order was asked for after `received`, or had the deadline `due_ms`, and was closed.
+    pub fn has(&self, id: &OrderId, received: Instant, due_ms: Option<i64>) -> bool {
+        let has = |half: &HashMap<OrderId, Closed>| {
+            half.get(id).is_some_and(|(asked, deadline)| {
+                *asked > received || due_ms.is_some() && due_ms == *deadline
+            })
+        };
         has(&self.newer) || has(&self.older)
     }
 

@@ -1,8 +1,9 @@
 //! Where the broker is: the AMQP URI and the management API that belongs to it.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use lapin::uri::{AMQPScheme, AMQPUri};
+use tokio::time::timeout;
 use url::Url;
 
 use super::{host_list::each_host, tls_parameters::TlsParameters};
@@ -13,6 +14,8 @@ use crate::{
     tls::{Tls, Verification},
 };
 
+/// A name server usually answers within milliseconds.
+const LOOKUP_WITHIN: Duration = Duration::from_secs(2);
 /// Seconds between heartbeats: a dead peer is noticed within ten.
 const HEARTBEAT_SECONDS: u16 = 5;
 /// Bytes; what RabbitMQ itself proposes (4.1 and later need at least 8192).
@@ -161,6 +164,19 @@ impl BrokerAddress {
     /// The same broker, waited for by other time-outs.
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
+    }
+
+    /// Whether the name of a node has an address.
+    pub(crate) async fn is_known(&self) -> bool {
+        for node in self.nodes.expose() {
+            let host = node.authority.host.trim_start_matches('[').trim_end_matches(']');
+            let lookup = tokio::net::lookup_host((host, node.authority.port));
+            // A name server that does not answer says nothing about the name.
+            if timeout(LOOKUP_WITHIN, lookup).await.map_or(true, |found| found.is_ok()) {
+                return true;
+            }
+        }
+        false
     }
 
     /// What a connection to `node` asks for.

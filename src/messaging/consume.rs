@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use lapin::{
     BasicProperties, Channel, ConnectionStatus, Consumer, ErrorKind,
     message::Delivery,
@@ -20,7 +20,7 @@ use super::{
     connect::answered,
     gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
-    passive,
+    passive::{self, Counts},
 };
 use crate::wire::{PERSISTENT, Properties, Received};
 
@@ -153,9 +153,17 @@ impl Subscription {
 
     /// Whether the queue says, on the channel of its deliveries, that nothing is ready in it.
     pub(crate) async fn is_empty(&self) -> Result<bool, ConsumeError> {
-        let _hurry = self.gathering.hurry();
-        let queue = passive::declared_on(&self.channel, &self.connection, &self.queue).await?;
-        Ok(queue.is_some_and(|queue| queue.message_count() == 0))
+        self.counts().await.map(|counts| counts.is_some_and(|counts| counts.ready == 0))
+    }
+
+    /// What the queue says there.
+    pub(crate) fn counts(&self) -> BoxFuture<'static, Result<Option<Counts>, ConsumeError>> {
+        let ((queue, channel, connection), hurry) = (self.parts(), self.gathering.hurry());
+        async move {
+            let _hurry = hurry;
+            passive::declared_on(&channel, &connection, &queue).await
+        }
+        .boxed()
     }
 
     /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.
@@ -177,21 +185,21 @@ impl Subscription {
         }
     }
 
-    /// Acks every unsettled delivery up to and including `tag`.
-    ///
-    /// # Errors
-    /// The channel is gone; the deliveries come again.
-    pub async fn ack_through(&self, tag: u64) -> Result<(), ConsumeError> {
-        let options = BasicAckOptions { multiple: true };
-        self.settled("ack", self.channel.basic_ack(tag, options)).await
-    }
-
     /// Acks one delivery.
     ///
     /// # Errors
     /// The channel is gone; the delivery comes again.
     pub async fn ack(&self, tag: u64) -> Result<(), ConsumeError> {
         let options = BasicAckOptions { multiple: false };
+        self.settled("ack", self.channel.basic_ack(tag, options)).await
+    }
+
+    /// Acks every delivery that is unsettled, up to and including `tag`.
+    ///
+    /// # Errors
+    /// The channel is gone; the deliveries come again.
+    pub async fn ack_through(&self, tag: u64) -> Result<(), ConsumeError> {
+        let options = BasicAckOptions { multiple: true };
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
@@ -207,24 +215,27 @@ impl Subscription {
         hand_over(self.channel.basic_nack(tag, options));
     }
 
-    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet.
+    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet, once the broker has answered.
     /// If it fails, the channel is gone and everything goes back.
-    pub(crate) async fn cancel(&mut self) -> Result<Vec<Received>, ConsumeError> {
-        let _hurry = self.gathering.hurry();
-        let options = BasicCancelOptions::default();
-        self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
-        let mut rest = Vec::new();
-        // A cancelled consumer ends after what it has.
-        let Self { connection, consumer, words, .. } = self;
-        let taken = answered(connection, async {
+    pub(crate) fn cancel(&self) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
+        let (queue, channel, connection) = self.parts();
+        let (mut consumer, hurry) = (self.consumer.clone(), self.gathering.hurry());
+        let taken = async move {
+            let _hurry = hurry;
+            channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
+            let (mut rest, mut words) = (Vec::new(), Words::default());
+            // A cancelled consumer ends after what it has.
             while let Some(delivery) = consumer.next().await {
                 rest.push(words.received(delivery?));
             }
-            Ok(())
-        });
-        let queue = &self.queue;
-        taken.await.map_err(|source| ConsumeError::failed(queue, "receive", source))?;
-        Ok(rest)
+            Ok(rest)
+        };
+        let failed = move |source| ConsumeError::failed(&queue, "cancel", source);
+        async move { answered(&connection, taken).await.map_err(failed) }.boxed()
+    }
+
+    fn parts(&self) -> (String, Channel, ConnectionStatus) {
+        (self.queue.clone(), self.channel.clone(), self.connection.clone())
     }
 
     /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.

@@ -68,11 +68,17 @@ pub(super) async fn declared_on(
     channel: &Channel,
     connection: &ConnectionStatus,
     queue: &str,
-) -> Result<Option<lapin::Queue>, ConsumeError> {
+) -> Result<Option<Counts>, ConsumeError> {
+    let asked = Instant::now();
     let options =
         QueueDeclareOptions { passive: true, durable: true, ..QueueDeclareOptions::default() };
     let asking = channel.queue_declare(queue.into(), options, FieldTable::default());
-    answer(queue, answered(connection, asking).await)
+    let found = answer(queue, answered(connection, asking).await)?;
+    Ok(found.map(|queue| Counts {
+        ready: queue.message_count().into(),
+        consumers: queue.consumer_count(),
+        are_its_own: asked.elapsed() < SILENT_FOR,
+    }))
 }
 
 /// Asks one queue after the other over one channel. The broker closes it for a queue that is not there.
@@ -93,15 +99,9 @@ impl<'a> Questions<'a> {
             Some(channel) => channel,
             None => self.link.channel().await.map_err(|source| failed(queue, source))?,
         };
-        let asked = Instant::now();
         let found = declared_on(&channel, &self.link.status(), queue).await?;
-        let are_its_own = asked.elapsed() < SILENT_FOR;
         self.channel = found.is_some().then_some(channel);
-        Ok(found.map(|queue| Counts {
-            ready: queue.message_count().into(),
-            consumers: queue.consumer_count(),
-            are_its_own,
-        }))
+        Ok(found)
     }
 
     /// As [`counts`], asked again and again, since an answer of the queue itself may take long as well.

@@ -51,7 +51,7 @@ pub struct Reading {
 /// What a worker says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failing {
-    /// `closing`, `sweep`, `relay`, `schedule` or `copies`.
+    /// `closing`, `sweep`, `relay`, `schedule`, `copies`, `broker` or `topology`.
     pub work: String,
     /// Why.
     pub reason: String,

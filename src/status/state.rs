@@ -66,9 +66,12 @@ impl State {
         if let (Err(why), Known::Unknown(_), None) = (broker, &database.due, &cause) {
             return Self::new(Word::Down, why.clone(), doctor());
         }
-        let found = cause.or_else(|| match broker {
-            Ok(broker) => look(reading, database, broker),
-            Err(why) => Some((format!("{}; {}", well(database), nothing_known(why)), doctor())),
+        let found = cause.or_else(|| match (reading.why("broker"), broker) {
+            (Some(away), _) => Some((away.to_owned(), doctor())),
+            (None, Ok(broker)) => look(reading, database, broker),
+            (None, Err(why)) => {
+                Some((format!("{}; {}", well(database), nothing_known(why)), doctor()))
+            }
         });
         match found {
             Some((reason, next)) => Self::new(Word::Look, reason, next),

@@ -24,6 +24,8 @@ use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
 /// The grace that gives these, too.
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
+/// A worker that is stopped, or stuck in a page, leaves what is due to others.
+const PASSES_ON: &str = "SET LOCAL idle_in_transaction_session_timeout = '2s'";
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
 const LEFT_TO_OTHERS: usize = 2;
 
@@ -61,6 +63,8 @@ impl OverdueKey {
 pub(crate) struct OverduePage {
     /// Orders that can be asked for.
     pub(crate) ids: Vec<OrderId>,
+    /// The deadline of each of `ids`.
+    pub(crate) deadlines: Vec<DatabaseTime>,
     /// Rows whose id is none that a message could carry, and why.
     pub(crate) refused: Vec<String>,
     /// Rows in all.
@@ -139,10 +143,14 @@ impl Store {
         let Some((rows, next)) = self.page(effect, after, limit, to_ms(grace)).await? else {
             return Ok(None);
         };
-        let mut page = OverduePage { ids: Vec::new(), refused: Vec::new(), rows: rows.len(), next };
+        let (ids, deadlines, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut page = OverduePage { ids, deadlines, refused, rows: rows.len(), next };
         for row in &rows {
-            match order_id(row) {
-                Ok(id) => page.ids.push(id),
+            match order_id(row).and_then(|id| Ok((id, cell(row, 1)?))) {
+                Ok((id, deadline)) => {
+                    page.ids.push(id);
+                    page.deadlines.push(deadline);
+                }
                 Err(reason) => page.refused.push(reason),
             }
         }
@@ -253,7 +261,8 @@ impl Store {
             let client = self.cancellable(For::Anything).await?;
             let lock =
                 self.named("burst_lock", client.prepare_cached(&self.in_own_schema(SQL)).await)?;
-            self.named("burst_lock", client.batch_execute(BEGIN_LOCKS).await)?;
+            let begin = format!("{BEGIN_LOCKS}; {PASSES_ON}");
+            self.named("burst_lock", client.batch_execute(&begin).await)?;
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))
         };

@@ -71,6 +71,11 @@ pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
+/// The broker was not there when the worker started, or nothing can be declared on it yet.
+pub(crate) fn broker_awaited(reason: &str) {
+    warn!(reason, "the broker is waited for; until then orders are closed from the table");
+}
+
 /// The queue of a timeout that was removed and is back is still marked as leaving.
 pub(crate) fn mark_stays(reason: &str) {
     warn!(
@@ -326,6 +331,18 @@ pub(crate) fn clock_leapt(leap: Duration, wait: Duration) {
 
 pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
     debug!(effect, closed, took_ms = millis(took), "a burst was closed");
+}
+
+/// Messages come for the timeouts of an effect again, or do not.
+pub(crate) fn messages_come(effect: &str, again: bool) {
+    if again {
+        info!(effect, "RabbitMQ answers again; orders are closed by their messages");
+    } else {
+        warn!(
+            effect,
+            "RabbitMQ does not answer; orders are closed on time from the table; retries, parking and events wait"
+        );
+    }
 }
 
 pub(crate) fn burst_failed(effect: &str, reason: &str) {

@@ -1,52 +1,20 @@
-//! A burst: if more orders are due at an instant than a batch holds, they are closed in the order of the index, ahead of their
-//! messages. The messages say that many are due; the database knows which.
+//! The bursts of one effect: what its reader and the consumers of its queues share. Messages say that some orders are due, the table says
+//! how many, and while the reader closes them their messages wait.
 //!
-//! A message that was in hand before its order was asked for in a burst is acked without a question once that has closed
-//! the order. One that came later may be about a deadline that the order was given since, so it is asked for.
+//! A message is acked without a question if its order was asked for by the table after the message came, or if the message names the
+//! deadline at which the table closed the order. Any other one may be about a deadline that the order was given since, so it is asked for.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinSet,
-};
+use tokio::sync::{Notify, watch};
 
-use super::{
-    context::Worker,
-    health::Task,
-    pager::{PageAnswer, Pager, Paging},
-    session::SessionEnd,
-    sweep,
-};
 use crate::{
     decisions::{batch::Running, recently_closed::RecentlyClosed},
     order::{OrderId, Outcome},
-    shutdown::Stop,
-    store::{
-        StoreError,
-        orders::ClosingPath,
-        overdue::{BurstLock, OverdueKey},
-    },
-    telemetry,
-    text::error_chain,
+    store::clock::DatabaseTime,
 };
-
-/// 25 pages are about a second's work: for that long messages wait.
-const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
-/// A pass with fewer orders is the last one: as many come by their messages as quickly.
-const FEW: usize = 50;
-/// Pause between two attempts to take the lock from a worker whose burst goes on, as long as messages wait: asking for what the other
-/// worker is closing would take the locks and the CPU that it needs.
-const TRY_AGAIN: Duration = Duration::from_millis(25);
-/// Pause after a burst that has closed nothing.
-const REST: Duration = Duration::from_millis(250);
-/// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
-/// the oldest order again. Without a burst for this long, what the last one has closed is forgotten.
-const START_OVER: Duration = Duration::from_mins(1);
 
 /// What is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +23,7 @@ enum Phase {
     Off,
     /// One can be asked for, from an instant on.
     Idle(Option<Instant>),
-    /// One was asked for, or runs.
+    /// One was asked for, and has not come to its end.
     Runs(Running),
 }
 
@@ -86,12 +54,12 @@ impl Changes {
 }
 
 impl Burst {
-    /// Asks for a burst, since much is due. Whether one begins.
+    /// Begins a burst, since much is due. Whether one begins.
     pub(super) fn want(&self, now: Instant) -> bool {
         let begins = self.state.send_if_modified(|state| {
             let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));
             if begins {
-                *state = Phase::Runs(Running { asked_for: now, moved: now, passed: None });
+                *state = Phase::Runs(Running { moved: now, passed: None });
             }
             begins
         });
@@ -99,6 +67,44 @@ impl Burst {
             self.wanted.notify_one();
         }
         begins
+    }
+
+    /// Some messages are due when they come: the table says whether many are, once it has rested.
+    pub(super) fn look(&self) {
+        if matches!(*self.state.borrow(), Phase::Idle(_)) {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// It is over, or was none. The next one begins from an instant on.
+    pub(super) fn rest(&self, from: Option<Instant>) {
+        self.state.send_if_modified(|state| {
+            let before = std::mem::replace(state, Phase::Idle(from));
+            matches!(before, Phase::Runs(_))
+        });
+    }
+
+    /// No task would begin one any more.
+    pub(super) fn end(&self) {
+        self.state.send_replace(Phase::Off);
+    }
+
+    /// Waits until one is asked for, or a look at the table.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// How long none begins. Nothing while one runs.
+    pub(super) fn rests_for(&self, now: Instant) -> Duration {
+        match *self.state.borrow() {
+            Phase::Idle(Some(from)) => from.saturating_duration_since(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Forgets what was closed.
+    pub(super) fn forget(&self) {
+        *self.closed.lock() = RecentlyClosed::default();
     }
 
     pub(super) fn changes(&self) -> Changes {
@@ -113,18 +119,22 @@ impl Burst {
         }
     }
 
-    /// Whether there is one that was asked for no longer ago than `span`: one that goes on and on is a steady load.
-    pub(super) fn is_young(&self, span: Duration, now: Instant) -> bool {
-        self.awaited(now).is_some_and(|it| now.saturating_duration_since(it.asked_for) < span)
+    pub(super) fn is_begun(&self) -> bool {
+        matches!(*self.state.borrow(), Phase::Runs(_))
     }
 
-    /// Whether an order was closed in a burst after a message about it was received.
-    pub(super) fn has_closed(&self, id: &OrderId, received: Instant) -> bool {
-        self.closed.lock().has_since(id, received)
+    /// Whether an order was closed by the table after a message about it was received, or at the deadline that the message names.
+    pub(super) fn has_closed(
+        &self,
+        id: &OrderId,
+        received: Instant,
+        due_at: Option<DatabaseTime>,
+    ) -> bool {
+        self.closed.lock().has(id, received, due_at.and_then(to_the_millisecond))
     }
 
     /// It goes on. No consumer is woken: what is closed is acked many at a time.
-    fn moved(&self, now: Instant) {
+    pub(super) fn moved(&self, now: Instant) {
         self.state.send_if_modified(|state| {
             if let Phase::Runs(running) = state {
                 running.moved = now;
@@ -133,19 +143,25 @@ impl Burst {
         });
     }
 
-    fn passed(&self, began: Instant) {
-        self.state.send_modify(|state| {
-            if let Phase::Runs(running) = state {
-                running.passed = Some(began);
-            }
+    pub(super) fn passed(&self, began: Instant) {
+        self.state.send_if_modified(|state| {
+            let Phase::Runs(running) = state else { return false };
+            running.passed = Some(began);
+            true
         });
     }
 
     /// How many orders were closed.
-    fn answered(&self, ids: &[OrderId], outcomes: &[Outcome], asked: Instant) -> usize {
-        let is_closed = |outcome: &Outcome| matches!(outcome, Outcome::Closed { .. });
-        let closed = ids.iter().zip(outcomes).filter(|(_, outcome)| is_closed(outcome));
-        let count = self.closed.lock().add(closed.map(|(id, _)| id.clone()), asked);
+    pub(super) fn answered(
+        &self,
+        (ids, deadlines): (&[OrderId], &[DatabaseTime]),
+        outcomes: &[Outcome],
+        asked: Instant,
+    ) -> usize {
+        let orders = ids.iter().zip(deadlines).zip(outcomes);
+        let closed = orders.filter(|(_, outcome)| matches!(outcome, Outcome::Closed { .. }));
+        let closed = closed.map(|((id, deadline), _)| (id.clone(), to_the_millisecond(*deadline)));
+        let count = self.closed.lock().add(closed, asked);
         if count > 0 {
             self.moved(Instant::now());
         }
@@ -153,134 +169,9 @@ impl Burst {
     }
 }
 
-/// Closes a burst whenever a consumer asks for it, until a stop is asked for. One that fails is no more than over: the
-/// messages are asked for one batch after the other, and say what is wrong.
-pub(super) async fn bursts(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
-    let mut tasks = JoinSet::new();
-    for (name, closer) in &worker.closers {
-        if closer.effect().finds_overdue() {
-            tasks.spawn(serve(Arc::clone(&worker), name.clone(), stop.clone()));
-        }
-    }
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))??;
-    }
-    Ok(())
-}
-
-async fn serve(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
-    let burst = &worker.bursts[&effect];
-    let _serving = Serving::begin(burst);
-    let alive = worker.health.task("burst", &effect, sweep::ALIVE_WITHIN);
-    let (mut key, mut from_oldest) = (OverdueKey::first(), Instant::now());
-    loop {
-        alive.moved();
-        tokio::select! {
-            biased;
-            () = stop.requested() => return Ok(()),
-            () = burst.wanted.notified() => {}
-            () = tokio::time::sleep(START_OVER) => {
-                *burst.closed.lock() = RecentlyClosed::default();
-                continue;
-            }
-        }
-        let began = Instant::now();
-        if began - from_oldest >= START_OVER {
-            (key, from_oldest) = (OverdueKey::first(), began);
-        }
-        let run = Run { worker: &worker, effect: &effect, burst, task: (&alive, &stop) };
-        // A statement that runs when the stop comes is dropped, and so cancelled.
-        let done = tokio::select! {
-            biased;
-            () = stop.requested() => return Ok(()),
-            done = run.run(&mut key) => done,
-        };
-        let took = began.elapsed();
-        let closed = match done {
-            Ok(closed) => {
-                telemetry::burst_closed(&effect, closed, took);
-                closed
-            }
-            Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
-            Err(error) => {
-                telemetry::burst_failed(&effect, &error_chain(&error));
-                0
-            }
-        };
-        let rest = if closed > 0 { Duration::ZERO } else { REST };
-        let from = Instant::now() + rest;
-        burst.state.send_replace(Phase::Idle(Some(from)));
-    }
-}
-
-/// As long as it is there, bursts can be asked for.
-struct Serving<'a>(&'a Burst);
-
-impl<'a> Serving<'a> {
-    fn begin(burst: &'a Burst) -> Self {
-        burst.state.send_replace(Phase::Idle(None));
-        Self(burst)
-    }
-}
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.state.send_replace(Phase::Off);
-    }
-}
-
-/// Pass after pass, until few orders become due meanwhile.
-struct Run<'a> {
-    worker: &'a Arc<Worker>,
-    effect: &'a str,
-    burst: &'a Burst,
-    task: (&'a Task, &'a Stop),
-}
-
-impl Run<'_> {
-    /// How many orders it closed; `key` is where it begins, and where it has ended.
-    async fn run(&self, key: &mut OverdueKey) -> Result<usize, SessionEnd> {
-        let Some(lock) = self.lock().await? else { return Ok(0) };
-        let mut closed = 0;
-        loop {
-            let (worker, began) = (self.worker, Instant::now());
-            let (grace, before) = (Duration::ZERO, key.clone());
-            let mut pager = Pager::new(worker, self.effect, PAGING, grace, key.clone(), self.task);
-            while let Some(PageAnswer { ids, outcomes, at, .. }) = pager.next().await? {
-                // A page that fails is left to its messages, and the next burst goes on behind it.
-                key.clone_from(&pager.key);
-                let outcomes = match outcomes {
-                    Err(StoreError::Paused { .. }) => {
-                        lock.release().await?;
-                        return Ok(closed);
-                    }
-                    outcomes => outcomes?,
-                };
-                closed += self.burst.answered(&ids, &outcomes, at);
-                lock.keep().await?;
-            }
-            // Rows that are no orders have no key behind which it could go on.
-            let is_at_end = pager.rows < FEW || pager.key == before;
-            key.clone_from(&pager.key);
-            self.burst.passed(began);
-            if is_at_end {
-                break;
-            }
-        }
-        lock.release().await?;
-        Ok(closed)
-    }
-
-    /// Workers share a burst: one closes it, and what the others wait for without success they close by their messages.
-    async fn lock(&self) -> Result<Option<BurstLock<'_>>, StoreError> {
-        while self.burst.awaited(Instant::now()).is_some() {
-            if let Some(lock) = self.worker.store.lock_burst(self.effect).await? {
-                return Ok(Some(lock));
-            }
-            tokio::time::sleep(TRY_AGAIN).await;
-        }
-        Ok(None)
-    }
+/// A deadline as a notice may have it: publishers round it.
+fn to_the_millisecond(time: DatabaseTime) -> Option<i64> {
+    time.timestamp().map(Timestamp::as_millisecond)
 }
 
 #[cfg(test)]
@@ -292,7 +183,7 @@ mod tests {
     fn running(now: Instant) -> Burst {
         let burst = Burst::default();
         assert!(!burst.want(now) && burst.awaited(now).is_none(), "no task would begin one");
-        burst.state.send_replace(Phase::Idle(None));
+        burst.rest(None);
         assert!(burst.want(now) && !burst.want(now), "it is asked for once");
         burst
     }
@@ -306,8 +197,7 @@ mod tests {
         burst.moved(given_up);
         let again = burst.awaited(given_up).expect("it has moved").given_up_at();
         assert!(again > given_up);
-        assert!(burst.is_young(again - now, given_up) && !burst.is_young(given_up - now, given_up));
-        burst.state.send_replace(Phase::Idle(Some(again)));
+        burst.rest(Some(again));
         assert!(burst.awaited(given_up).is_none(), "it is over");
         assert!(!burst.want(given_up) && burst.want(again), "it rests");
     }
@@ -327,13 +217,19 @@ mod tests {
     #[test]
     fn only_closed_orders_are_remembered() {
         let received = Instant::now();
-        let (burst, asked) = (running(received), received + TRY_AGAIN);
+        let (burst, asked) = (running(received), received + Duration::from_millis(25));
         let ids = ["o-1", "o-2", "o-3"].map(|id| OrderId::parse(id).unwrap());
         let state = FinalState::of_outcome("closed").unwrap();
         let closed = Outcome::Closed { late: Duration::ZERO, state };
         let outcomes = [closed, Outcome::AlreadyFinal, Outcome::Busy];
-        assert_eq!(burst.answered(&ids, &outcomes, asked), 1);
-        assert_eq!(ids.map(|id| burst.has_closed(&id, received)), [true, false, false]);
-        assert!(!burst.has_closed(&OrderId::parse("o-1").unwrap(), asked));
+        let deadlines = [1_000, 2_000, 3_000].map(DatabaseTime::from_unix_ms);
+        assert_eq!(burst.answered((&ids, &deadlines), &outcomes, asked), 1);
+        assert_eq!(
+            ids.each_ref().map(|id| burst.has_closed(id, received, None)),
+            [true, false, false]
+        );
+        assert!(!burst.has_closed(&ids[0], asked, None));
+        assert!(burst.has_closed(&ids[0], asked, Some(deadlines[0])));
+        assert!(!burst.has_closed(&ids[0], asked, Some(deadlines[1])));
     }
 }

@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -82,6 +83,8 @@ pub(crate) struct Closer {
     skip_locked_in_burst: SkipLocked,
     /// Timeouts that were paused when orders of theirs were asked for last, and the effect if one of its timeouts was.
     paused: Mutex<BTreeSet<String>>,
+    /// Whether a pause has refused orders whose end was not said yet.
+    was_paused: AtomicBool,
     /// Batches that pass over what is locked would pass over each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
     /// Connections that it may hold: others have some left, however long the statements of this one take. With one alone, an order
@@ -102,6 +105,7 @@ impl Closer {
             skip_locked: SkipLocked::default(),
             skip_locked_in_burst: SkipLocked::default(),
             paused: Mutex::default(),
+            was_paused: AtomicBool::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
             share: Semaphore::new(share),
             turns: Turns::default(),
@@ -130,15 +134,26 @@ impl Closer {
         }
         let outcomes = self.of_unpaused(ids, Asked { path, rule, traces, in_turn: false }).await;
         match &outcomes {
-            Err(StoreError::Paused { reason, per_second: None, .. })
-                if self.paused.lock().insert(key.to_owned()) =>
-            {
-                telemetry::paused(key, reason);
+            Err(StoreError::Paused { reason, per_second: None, .. }) => {
+                self.was_paused.store(true, Ordering::Relaxed);
+                if self.paused.lock().insert(key.to_owned()) {
+                    telemetry::paused(key, reason);
+                }
             }
             Ok(_) if was_paused && self.paused.lock().remove(key) => telemetry::unpaused(key),
             _ => {}
         }
         outcomes
+    }
+
+    /// Whether a pause that has refused orders lasts, or is over; the end of a pause is said once.
+    pub(super) async fn pause_lasts(&self) -> Result<Option<bool>, StoreError> {
+        if !self.was_paused.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let lasts = self.store.still_paused(self.rule(None)).await?.is_some();
+        self.was_paused.store(lasts, Ordering::Relaxed);
+        Ok(Some(lasts))
     }
 
     fn rule<'a>(&'a self, timeout: Option<&'a str>) -> Rule<'a> {

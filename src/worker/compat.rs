@@ -109,8 +109,9 @@ impl Delaying {
             let receives =
                 !self.inlet.is_full() && self.copies.len() < MAX_COPIES + self.copies.silent();
             if receives || !self.without_body.is_empty() {
-                let delivered = self.inlet.renew().await?;
-                self.take(delivered);
+                self.inlet.renew();
+            }
+            if !self.inlet.is_outdated() {
                 // Only now do they come again on a channel with their bodies.
                 for receipt in std::mem::take(&mut self.without_body) {
                     self.inlet.give_back(receipt);

@@ -251,6 +251,8 @@ impl Consumers {
         {
             self.troubled.remove(&queue);
         }
+        self.report_consumed();
+        self.worker.health.silent(&queue, "", None);
         match result {
             Ok(()) => Ok(()),
             Err(error) => self.in_trouble(&queue, error).await,
@@ -306,6 +308,9 @@ impl Consumers {
 
     /// Waits until every consumer has given back what it has not finished. How they end is of no consequence any more.
     async fn finish(&mut self) {
+        // A silent broker takes long to end, and no message comes meanwhile.
+        let rules = self.worker.rules.iter().map(|timeout| timeout.name.clone());
+        self.worker.health.unconsumed(rules.collect(), self.listed);
         while self.tasks.join_next().await.is_some() {}
     }
 }

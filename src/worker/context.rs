@@ -56,8 +56,6 @@ pub struct Worker {
     pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
-    /// Notified when a pause has ended: what came due meanwhile is for the sweep.
-    pub(super) resumed: Notify,
     /// What its relay need not read of the outbox.
     pub(super) passed_over: Mutex<PassedOver>,
     /// How long it waits for others, and how often it looks: that of its broker's address.
@@ -103,7 +101,6 @@ impl Worker {
             counters,
             health,
             events,
-            resumed: Notify::new(),
             passed_over: Mutex::default(),
             timing,
         }
@@ -155,8 +152,13 @@ impl Worker {
 
     /// The timeouts with this effect, joined with `+`: the database is asked for the orders of all of them at once.
     pub(crate) fn timeouts_of(&self, effect: &str) -> String {
+        self.timeouts_with(effect).join("+")
+    }
+
+    /// The timeouts with this effect.
+    pub(super) fn timeouts_with(&self, effect: &str) -> Vec<&str> {
         let of_effect = self.topology.timeouts.iter().filter(|timeout| timeout.effect == effect);
-        of_effect.map(|timeout| timeout.name.as_str()).collect::<Vec<_>>().join("+")
+        of_effect.map(|timeout| timeout.name.as_str()).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::{
     condition::pause::Pause,
@@ -19,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     state: Mutex<WorkerState>,
+    /// Notified when messages come no more.
+    pub(super) away: Notify,
     tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
     /// Of each effect.
     progress: Mutex<BTreeMap<String, Progress>>,
@@ -44,6 +47,10 @@ pub(crate) enum Work {
     Schedule,
     /// Putting messages of a timeout back, and parking them.
     Copies,
+    /// Receiving messages.
+    Broker,
+    /// Declaring what is missing on the broker, where it was away at the start.
+    Topology,
 }
 
 impl Work {
@@ -55,6 +62,8 @@ impl Work {
             Self::Relay => "relay",
             Self::Schedule => "schedule",
             Self::Copies => "copies",
+            Self::Broker => "broker",
+            Self::Topology => "topology",
         }
     }
 }
@@ -122,11 +131,34 @@ impl Health {
     }
 
     pub(super) fn session_opened(&self) {
-        self.state.lock().session = Session::Open;
+        let mut state = self.state.lock();
+        state.session = Session::Open;
+        state.silent.clear();
     }
 
     pub(super) fn session_ended(&self, reason: String) {
-        self.state.lock().session = Session::Ended { reason };
+        let session = &mut self.state.lock().session;
+        let since = match session {
+            Session::Ended { since, .. } => *since,
+            _ => Instant::now(),
+        };
+        *session = Session::Ended { since, reason };
+        self.away.notify_waiters();
+    }
+
+    /// Since when a queue of a timeout does not answer; none if it does, or is not consumed any more.
+    pub(super) fn silent(&self, queue: &str, timeout: &str, since: Option<Instant>) {
+        let silent = &mut self.state.lock().silent;
+        match since {
+            Some(since) => _ = silent.insert(queue.to_owned(), (timeout.to_owned(), since)),
+            None => _ = silent.remove(queue),
+        }
+        self.away.notify_waiters();
+    }
+
+    /// As [`WorkerState::is_away`].
+    pub(super) fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
+        self.state.lock().is_away(timeouts, opens_for_long)
     }
 
     /// Timeouts that nothing is consumed for.
@@ -178,13 +210,13 @@ impl Health {
     }
 
     /// This does not work, and why.
-    pub(super) fn failed(&self, work: Work, of: &str, reason: &str) {
+    pub(crate) fn failed(&self, work: Work, of: &str, reason: &str) {
         let failure = (Instant::now(), reason.to_owned());
         self.failures.lock().insert((work, of.to_owned()), failure);
     }
 
     /// This works; whether it did not before.
-    pub(super) fn works(&self, work: Work, of: &str) -> bool {
+    pub(crate) fn works(&self, work: Work, of: &str) -> bool {
         let mut failures = self.failures.lock();
         !failures.is_empty() && failures.remove(&(work, of.to_owned())).is_some()
     }
@@ -195,7 +227,9 @@ impl Health {
         let recent = failures
             .iter()
             .filter(|((work, _), (at, _))| now.saturating_duration_since(*at) < self.lasts(*work));
-        recent.map(|((work, _), (_, reason))| (*work, reason.clone())).collect()
+        let recent = recent.map(|((work, _), (_, reason))| (*work, reason.clone()));
+        let away = self.state.lock().away(now).map(|reason| (Work::Broker, reason));
+        away.into_iter().chain(recent).collect()
     }
 
     /// How long a failure counts that is not followed by another one, nor by success.
@@ -203,25 +237,25 @@ impl Health {
         let every = match work {
             Work::Sweep => self.sweep_every,
             Work::Closing => self.watch_every,
-            Work::Relay | Work::Schedule | Work::Copies => Duration::ZERO,
+            Work::Relay | Work::Schedule | Work::Copies | Work::Broker | Work::Topology => {
+                Duration::ZERO
+            }
         };
         // Tasks rest for longer than they are told to, and what fails may take long.
         FAILS_WITHIN + 2 * every
     }
 
-    /// What is paused now; whether something is not any more.
-    pub(super) fn pauses(&self, now: Vec<Pause>) -> bool {
+    /// What is paused now.
+    pub(super) fn pauses(&self, now: Vec<Pause>) {
         let before = std::mem::replace(&mut *self.pauses.lock(), now);
         let pauses = self.pauses.lock();
         let lasts = |it: &Pause| {
             pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
         };
-        let has_ended = before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause));
-        if has_ended {
+        if before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause)) {
             // What came due meanwhile has the time that any order has.
             self.progress.lock().clear();
         }
-        has_ended
     }
 
     /// What is paused, the last pause to end first.

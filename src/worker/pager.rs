@@ -14,6 +14,7 @@ use crate::{
     spans::Batch,
     store::{
         StoreError,
+        clock::DatabaseTime,
         orders::ClosingPath,
         overdue::{OverdueKey, OverduePage},
     },
@@ -52,11 +53,15 @@ pub(super) struct Pager<'a> {
     is_at_end: bool,
     page: Option<OverduePage>,
     closing: JoinSet<PageAnswer>,
+    /// Why no further page is closed.
+    failure: Option<StoreError>,
 }
 
 /// What became of a page.
 pub(super) struct PageAnswer {
     pub(super) ids: Vec<OrderId>,
+    /// The deadline of each of `ids`, where the page was read by deadline.
+    pub(super) deadlines: Vec<DatabaseTime>,
     /// Of each of `ids`.
     pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
     /// Before the statement was sent.
@@ -89,34 +94,47 @@ impl<'a> Pager<'a> {
             is_at_end,
             page,
             closing,
+            failure: None,
         }
     }
 
-    /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile.
+    /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile. If that
+    /// fails, what became of these comes first: a statement that is dropped may have closed its orders.
     pub(super) async fn next(&mut self) -> Result<Option<PageAnswer>, SessionEnd> {
         loop {
             self.alive.moved();
-            if self.page.is_none() {
-                self.page = self.read().await?;
+            if self.page.is_none() && !self.is_at_end {
+                match self.read().await {
+                    Ok(page) => self.page = page,
+                    Err(error) => self.end(Some(error)),
+                }
             }
             if self.closing.len() < self.paging.at_once
                 && let Some(page) = self.page.take()
             {
                 self.key = page.next;
                 let (worker, effect) = (Arc::clone(self.worker), self.effect.to_owned());
-                self.closing.spawn(close(worker, effect, self.paging.path, page.ids, page.refused));
+                let (path, deadlines) = (self.paging.path, page.deadlines);
+                let closing = close(worker, effect, path, page.ids, page.refused);
+                self.closing.spawn(async { PageAnswer { deadlines, ..closing.await } });
                 continue;
             }
             return match self.closing.join_next().await {
                 Some(Ok(asked)) => Ok(Some(asked)),
                 Some(Err(panic)) => Err(SessionEnd::Panicked(panic.to_string())),
-                None => Ok(None),
+                None => self.failure.take().map_or(Ok(None), |failure| Err(failure.into())),
             };
         }
     }
 
+    /// No further page is closed. What came before the first failure is returned before it.
+    pub(super) fn end(&mut self, failure: Option<StoreError>) {
+        (self.page, self.is_at_end) = (None, true);
+        self.failure = self.failure.take().or(failure);
+    }
+
     async fn read(&mut self) -> Result<Option<OverduePage>, StoreError> {
-        let ends = self.is_at_end || self.pages >= self.paging.pages || self.stop.is_requested();
+        let ends = self.pages >= self.paging.pages || self.stop.is_requested();
         if ends || self.worker.clock.leap(Instant::now()).is_some() {
             return Ok(None);
         }
@@ -162,5 +180,5 @@ pub(super) async fn close(
             worker.health.closed(&effect);
         }
     }
-    PageAnswer { ids, outcomes, at, refused }
+    PageAnswer { ids, deadlines: Vec::new(), outcomes, at, refused }
 }

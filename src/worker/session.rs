@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{
-    burst, clock_watch, compat::rebind, consume, context::Worker, health::ALIVE_WITHIN, history,
-    outgoing,
+    by_table, clock_watch, compat::rebind, consume, context::Worker, health::ALIVE_WITHIN, history,
+    outgoing, sweep,
 };
 use crate::{
     messaging::{ConnectError, Link, consume::ConsumeError},
@@ -28,8 +28,6 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     let session = stop.child();
     let mut tasks = Tasks::new();
     tasks.spawn(consume::consume(Arc::clone(worker), Arc::clone(&link), session.clone()));
-    tasks.spawn(clock_watch::watch(Arc::clone(worker), session.clone()));
-    tasks.spawn(burst::bursts(Arc::clone(worker), session.clone()));
     tasks.spawn(history::history(Arc::clone(worker), session.clone()));
     tasks.spawn(outgoing::events::publish(Arc::clone(worker), session.clone()));
     tasks.spawn(outgoing::notices::publish(Arc::clone(worker), session.clone()));
@@ -40,6 +38,20 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
         link.close().await;
     }
     result
+}
+
+/// Closes what is due by the table, until a stop is asked for or a task panics: that needs no broker.
+pub(super) async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
+    let stop = stop.child();
+    let mut tasks = Tasks::new();
+    for (effect, closer) in &worker.closers {
+        tasks.spawn(sweep::sweep(Arc::clone(worker), effect.clone(), stop.clone()));
+        if closer.effect().finds_overdue() {
+            tasks.spawn(by_table::serve(Arc::clone(worker), effect.clone(), stop.clone()));
+        }
+    }
+    tasks.spawn(clock_watch::watch(Arc::clone(worker), stop.clone()));
+    finish(worker, tasks, &stop).await
 }
 
 /// Waits for every task; the first that fails stops the others.

@@ -8,8 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::task::JoinSet;
-
 use super::{
     backoff::jitter,
     clock_watch,
@@ -42,18 +40,11 @@ pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 ///
 /// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
 /// the next interval: it does not end the session, and no effect waits for another.
-pub(super) async fn sweep(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
-    let mut sweeps = JoinSet::new();
-    for effect in worker.closers.keys() {
-        sweeps.spawn(keep_sweeping(Arc::clone(&worker), effect.clone(), stop.clone()));
-    }
-    while let Some(ended) = sweeps.join_next().await {
-        ended.map_err(|panic| SessionEnd::Panicked(panic.to_string()))??;
-    }
-    Ok(())
-}
-
-async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Result<(), SessionEnd> {
+pub(super) async fn sweep(
+    worker: Arc<Worker>,
+    effect: String,
+    stop: Stop,
+) -> Result<(), SessionEnd> {
     let interval = worker.settings.sweep_every.as_duration();
     let alive = worker.health.task("sweep", &effect, interval + ALIVE_WITHIN);
     let mut key = OverdueKey::first();
@@ -66,13 +57,11 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         sweep.report();
         let looked = sweep.looked;
         // A look takes a tenth of the time at the most.
-        let mut next = jitter(interval).max(looked * 9);
+        let next = jitter(interval).max(looked * 9);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
-            // Nobody else may look whether it was ended before.
-            Err(SessionEnd::Store(StoreError::Paused { rest, .. })) => {
-                next = next.min(rest).min(worker.settings.watch_every.as_duration());
-            }
+            // What came due meanwhile is closed at its end, by the table.
+            Err(SessionEnd::Store(StoreError::Paused { .. })) => {}
             Err(error) => {
                 let reason = error_chain(&error);
                 telemetry::sweep_failed(&effect, &reason);
@@ -84,7 +73,6 @@ async fn keep_sweeping(worker: Arc<Worker>, effect: String, stop: Stop) -> Resul
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            () = worker.resumed.notified() => {}
             () = tokio::time::sleep(next) => {}
         }
     }

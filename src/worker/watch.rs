@@ -94,9 +94,7 @@ async fn pauses(worker: &Worker) {
         let pause = pauses.iter().find(|it| it.timeout == *name && it.per_second.is_none());
         observed::paused(name, effect, pause.map_or(Duration::ZERO, |pause| pause.age));
     }
-    if worker.health.pauses(pauses) {
-        worker.resumed.notify_waiters();
-    }
+    worker.health.pauses(pauses);
 }
 
 /// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.

@@ -1,6 +1,6 @@
 //! A queue that gives neither ack nor nack, as a quorum queue without its majority does.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{collections::BTreeSet, process::Command, time::Instant};
 
 use crate::{
     stage::{Stage, TOPOLOGY, until_logged},
@@ -221,18 +221,24 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
     world.overdue(&["parked", "list"]).exits(0).prints("3 messages");
 }
 
-/// A passive declare says of a queue which does not answer that nobody consumes from it.
+/// A passive declare of such a queue says that it has no consumer.
 #[apply(world_test)]
-async fn a_consumed_queue_that_does_not_answer_is_not_removed() {
+async fn a_consumed_queue_that_does_not_answer_is_not_removed_and_its_orders_are_closed() {
     let stage = Stage::beside_others(TOPOLOGY).await;
     let world = &stage.world;
-    let worker = stage.worker().await;
+    let soon = |command: &mut Command| _ = command.env("OVERDUE_TEST_TIMING", "tenth");
+    let worker = stage.worker_with(soon).await;
     let refused = "queue     orders.unpaid is consumed";
     // By the statistics: it says nothing itself in a moment.
     let counted = async || world.management().observe().await.unwrap().consumed;
     until("it is counted", counted, |consumed| consumed.contains("orders.unpaid")).await;
     let suspended = stage.broker.suspend(&world.vhost, "orders.unpaid").await;
     world.overdue(&["remove"]).prints(refused);
+    // No message comes out of it.
+    until_logged(&worker, "RabbitMQ does not answer", 1).await;
+    world.orders("o", 20, 50).await;
+    world.until_closed(20).await;
+    assert_eq!(world.number("SELECT count(*) FROM closures WHERE path = 'burst'").await, 20);
     suspended.resume().await;
     drop(worker);
 }

@@ -20,15 +20,15 @@ async fn what_each_refusal_says() {
     let world = World::empty().await;
     world.store.init(&world.schema, true).await.unwrap();
     let mut runs = Runs::default();
-    let mut all = |title: &str, environment: &[(&str, &str)], code| {
+    let all = |runs: &mut Runs, title: &str, environment: &[(&str, &str)], code| {
         runs.heading(title);
         let [published, _, started] = COMMANDS.map(|it| runs.at(&world, it, environment));
         assert_eq!((started.code, started.stderr), (Some(code), published.stderr));
     };
     let nowhere = world.services.broker_url("nowhere", None);
-    all("no such virtual host", &[("OVERDUE_BROKER__URL", nowhere.as_str())], 78);
+    all(&mut runs, "no such virtual host", &[("OVERDUE_BROKER__URL", nowhere.as_str())], 78);
     let [url, management] = world.broker_user("management", None).await;
-    all("a user without access to the virtual host", &urls(&url, &management), 77);
+    all(&mut runs, "a user without access to the virtual host", &urls(&url, &management), 77);
     // The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
     let applied =
         world.overdue_with(COMMANDS[1], &[("OVERDUE_BROKER__MANAGEMENT_URL", &management)]);
@@ -41,14 +41,18 @@ async fn what_each_refusal_says() {
         }
     }
     let nobody = ["amqp://admin:s3cret@127.0.0.1:1/%2f", "http://admin:s3cret@127.0.0.1:1"];
-    all("no server listens", &urls(nobody[0], nobody[1]), 69);
+    runs.heading("no server listens");
+    // A worker waits for it.
+    for command in &COMMANDS[..2] {
+        runs.at(&world, command, &urls(nobody[0], nobody[1]));
+    }
     // From here on the user has rights.
     let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
     let wrong = |url: &str| {
         assert!(url.contains("pass%20word"), "{url}");
         url.replace("pass%20word", "s3cret")
     };
-    all("a wrong password", &urls(&wrong(&url), &wrong(&management)), 77);
+    all(&mut runs, "a wrong password", &urls(&wrong(&url), &wrong(&management)), 77);
     runs.heading("a user without the management tag");
     let [url, management] = world.broker_user("", Some([".*"; 3])).await;
     runs.at(&world, COMMANDS[1], &urls(&url, &management));
@@ -56,7 +60,9 @@ async fn what_each_refusal_says() {
     runs.at(&world, COMMANDS[0], &[]);
     insta::assert_snapshot!(runs);
     let unknown = [("OVERDUE_BROKER__URL", "amqp://admin:admin@no-such-host.invalid/%2f")];
-    world.overdue_with(COMMANDS[0], &unknown).exits(69).reports("no-such-host.invalid");
+    for command in [COMMANDS[0], COMMANDS[2]] {
+        world.overdue_with(command, &unknown).exits(69).reports("no-such-host.invalid");
+    }
 }
 
 /// By what it calls itself in AMQP and in the management API, whichever a command asks.

@@ -14,7 +14,7 @@ const COUNTED: &str = "
     CREATE FUNCTION pg_try_advisory_xact_lock(key bigint) RETURNS boolean VOLATILE LANGUAGE sql
         AS 'SELECT nextval(''asked'') > 0 AND pg_catalog.pg_try_advisory_xact_lock(key)'";
 const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM asked";
-const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
+pub(super) const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
     hashtextextended('burst close', 'closures'::regclass::oid::bigint))";
 
 /// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.

@@ -2,7 +2,7 @@
 
 use overdue::internals::store::Connection;
 
-use super::bursts::by_path;
+use super::{burst_faults::LOCK, bursts::by_path};
 use crate::support::{WorkerProcess, World, hold, until};
 
 /// Orders of a burst, and how many of them have a message.
@@ -74,5 +74,23 @@ async fn a_locked_oldest_order_of_a_burst_makes_no_other_one_wait_for_the_end_of
     locked.rollback().await.unwrap();
     world.until_closed(BURST + 3).await;
     world.until_empty("orders.unpaid").await;
+    world.assert_invariants().await;
+}
+
+/// Its statement goes on, and its lock is gone.
+#[apply(world_test)]
+async fn a_worker_that_is_stuck_in_a_page_leaves_the_burst_to_others() {
+    let world = World::new().await;
+    let mut client = world.store.client().await.unwrap();
+    let (_process, held) = stalled_run(&world, &mut client).await;
+    let mut other = world.store.client().await.unwrap();
+    let is_free = async || {
+        let asking = other.transaction().await.unwrap();
+        asking.query_one(LOCK, &[]).await.unwrap().get::<_, bool>(0)
+    };
+    until("the lock is free", is_free, |is_free| *is_free).await;
+    assert_eq!(world.status("o-4999").await, "unpaid");
+    held.commit().await.unwrap();
+    world.until_closed(BURST + 2).await;
     world.assert_invariants().await;
 }

@@ -186,7 +186,7 @@ async fn a_worker_without_its_database_or_its_broker_is_not_ready() {
     until_ready(address).await;
     broker.refuse();
     broker.cut();
-    let page = until_not_ready(address, "broker: not connected: ").await;
+    let page = until_not_ready(address, "broker: not connected (since ").await;
     assert!(page.body.contains("\nconsuming  nothing is consumed\n"), "{}", page.body);
     broker.pass();
     until_ready(address).await;

@@ -76,6 +76,7 @@ mod pauses;
 mod permissions;
 mod pooler;
 mod publisher;
+mod punctual;
 mod races;
 mod readme;
 mod rebuild;

@@ -10,7 +10,7 @@ use overdue::internals::{
     topology::level::{Lead, Level, best_level},
     topology::route::{LONGEST_IN_HAND, Route},
     worker::{
-        batch::{Batches, Coming, MANY, Running, TOGETHER},
+        batch::{Batches, Running},
         disposition::{Disposition, Tries, Unseen, Waits, decide},
         timer_queue::TimerQueue,
     },
@@ -151,15 +151,14 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 #[test]
 fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     let (first, age) = (Instant::now(), Duration::from_millis(20));
-    let batches = |closing, in_burst| Batches { closing, at_once: 2, age, in_burst, burst: None };
-    let at = |closing, is_full| batches(closing, false).next(first, is_full);
-    assert_eq!(at(0, false), Some(first));
+    let linger = Duration::from_millis(3);
+    let batches = |closing| Batches { closing, at_once: 2, linger, age, burst: None };
+    let at = |closing, is_full| batches(closing).next(first, is_full);
+    assert_eq!(at(0, false), Some(first + linger));
     assert_eq!(at(0, true), Some(first));
     assert_eq!(at(1, false), Some(first + age));
     assert_eq!(at(1, true), Some(first));
     assert_eq!([at(2, false), at(2, true)], [None, None], "one of them has to end before");
-    let in_burst = |is_full| batches(0, true).next(first, is_full);
-    assert_eq!([in_burst(false), in_burst(true)], [Some(first + age), Some(first)]);
 }
 
 /// It is closed when a pass has ended that began when it was due, or later; or else when the burst closes nothing any more.
@@ -167,8 +166,8 @@ fn nothing_waits_for_company_unless_the_database_has_a_batch() {
 fn a_batch_waits_for_a_burst_that_may_close_it() {
     let (first, ms) = (Instant::now(), Duration::from_millis);
     let batches = |closing, passed| {
-        let burst = Running { asked_for: first, moved: first + ms(100), passed };
-        Batches { closing, at_once: 2, age: ms(20), in_burst: true, burst: Some(burst) }
+        let burst = Running { moved: first + ms(100), passed };
+        Batches { closing, at_once: 2, linger: ms(0), age: ms(20), burst: Some(burst) }
     };
     let given_up = batches(0, None).burst.expect("it is there").given_up_at();
     let at = |passed| [false, true].map(|is_full| batches(1, passed).next(first, is_full));
@@ -181,33 +180,6 @@ fn a_batch_waits_for_a_burst_that_may_close_it() {
     assert_eq!(batches(2, None).next(first, true), None, "one of them has to end before");
     let late = given_up + ms(1);
     assert_eq!(batches(1, None).next(late, true), Some(late), "nothing is closed before it is due");
-}
-
-/// A broker that is busy hands on a few messages at a time.
-#[test]
-fn many_orders_one_after_the_other_are_a_burst_and_a_steady_load_is_none() {
-    let ms = |ms| Duration::from_millis(ms);
-    let begin = Instant::now();
-    let (mut steady, mut burst) = (Coming::default(), Coming::default());
-    for tick in 0..200 {
-        steady.add(9, begin + ms(tick));
-        burst.add(11, begin + ms(tick));
-    }
-    let last = begin + ms(199);
-    assert!(!steady.in_burst(last), "9,000/s");
-    assert!(burst.in_burst(last) && !burst.in_burst(last + TOGETHER), "11,000/s");
-    let mut once = Coming::default();
-    once.add(MANY, begin);
-    assert!(once.in_burst(begin));
-    once.add(1, last);
-    assert!(!once.in_burst(last));
-    let halves = |apart| {
-        let mut coming = Coming::default();
-        coming.add(MANY / 2, begin);
-        coming.add(MANY / 2, begin + apart);
-        coming.in_burst(begin + apart)
-    };
-    assert!(halves(TOGETHER) && !halves(TOGETHER + ms(1)));
 }
 
 #[test]

@@ -80,12 +80,21 @@ fn each_condition_fails_for_its_own_reason_and_alone() {
     for (state, (name, text)) in cases {
         assert_eq!(failed(&state, now + minute), [(name, text.to_owned())]);
     }
-    let ended = WorkerState { session: Session::Ended { reason: reason() }, ..well(now) };
+    let ended =
+        WorkerState { session: Session::Ended { since: now, reason: reason() }, ..well(now) };
+    let meanwhile = "orders are closed on time from the table; retries, parking and events wait";
     let without = [
-        ("broker", format!("not connected: {}", reason())),
+        ("broker", format!("not connected (since 60 s); {meanwhile}: {}", reason())),
         ("consuming", "nothing is consumed".to_owned()),
     ];
-    assert_eq!(failed(&ended, now), without);
+    assert_eq!(failed(&ended, now + minute), without);
+    let silent = [("orders.unpaid", now), ("orders.unshipped", now + minute)];
+    let silent = silent.map(|(queue, since)| (queue.to_owned(), ("unpaid".to_owned(), since)));
+    let state = WorkerState { silent: silent.into(), ..well(now) };
+    let without =
+        format!("RabbitMQ does not answer for queue orders.unpaid (since 60 s); {meanwhile}");
+    assert_eq!(failed(&state, now + minute), [("broker", without)]);
+    assert!(state.is_away(&["unpaid"], false) && !state.is_away(&["unshipped"], true));
 }
 
 /// Whoever asks may have stopped asking.

@@ -1,4 +1,4 @@
-//! What a burst closed is remembered for the messages that were in hand before, and not without bound.
+//! The orders that the table has closed are remembered for their messages, and not without bound.
 
 use std::time::{Duration, Instant};
 
@@ -14,21 +14,24 @@ fn id(n: usize) -> OrderId {
 }
 
 #[test]
-fn an_order_counts_for_the_messages_that_were_received_before_it_was_asked_for() {
+fn an_order_counts_for_messages_that_came_before_or_that_name_its_deadline() {
     let (mut closed, before) = (RecentlyClosed::default(), Instant::now());
     let asked = before + MS;
-    assert!(closed.is_empty() && !closed.has_since(&id(1), before));
-    assert_eq!(closed.add([id(1), id(2)], asked), 2);
+    assert!(closed.is_empty() && !closed.has(&id(1), before, None));
+    assert_eq!(closed.add([(id(1), Some(7)), (id(2), None)], asked), 2);
     assert!(closed.len() == 2 && !closed.is_empty());
     // Each of them: the order was closed after all of these.
-    assert!(closed.has_since(&id(1), before) && closed.has_since(&id(1), before));
-    assert!(!closed.has_since(&id(1), asked));
-    assert!(!closed.has_since(&id(1), asked + MS), "it may be about another deadline");
-    assert!(!closed.has_since(&id(3), before));
+    assert!(closed.has(&id(1), before, None) && closed.has(&id(1), before, Some(8)));
+    assert!(!closed.has(&id(1), asked, None));
+    assert!(!closed.has(&id(1), asked + MS, Some(8)), "it is about another deadline");
+    assert!(closed.has(&id(1), asked + MS, Some(7)));
+    assert!(!closed.has(&id(2), asked + MS, None), "it may be about another deadline");
+    assert!(!closed.has(&id(3), before, None));
     // Opened again, and closed again.
-    assert_eq!(closed.add([id(1)], asked + 2 * MS), 1);
-    assert!(closed.has_since(&id(1), asked + MS));
-    assert!(!closed.has_since(&id(2), asked + MS));
+    assert_eq!(closed.add([(id(1), Some(9))], asked + 2 * MS), 1);
+    assert!(closed.has(&id(1), asked + MS, None));
+    assert!(!closed.has(&id(1), asked + 3 * MS, Some(7)));
+    assert!(!closed.has(&id(2), asked + MS, None));
 }
 
 #[test]
@@ -36,9 +39,9 @@ fn the_oldest_make_room_for_the_newest() {
     let (mut closed, received) = (RecentlyClosed::default(), Instant::now());
     let (asked, page, all) = (received + MS, 2_000, 3 * HALF);
     for first in (0..all).step_by(page) {
-        closed.add((first..first + page).map(id), asked);
+        closed.add((first..first + page).map(|n| (id(n), None)), asked);
         assert!(closed.len() < 2 * HALF + page);
     }
-    assert!((all - HALF..all).all(|n| closed.has_since(&id(n), received)));
-    assert!(!closed.has_since(&id(0), received));
+    assert!((all - HALF..all).all(|n| closed.has(&id(n), received, None)));
+    assert!(!closed.has(&id(0), received, None));
 }

@@ -298,6 +298,11 @@ fn it_is_never_ok_while_nothing_is_closed() {
             it.failing = vec![Failing { work: "relay".to_owned(), reason }];
             database(it).outbox = events(153, 11, 0);
         }),
+        changed(|it| {
+            let reason = "not connected (since 40 s); orders are closed on time from the table; retries, parking and events wait: refused".to_owned();
+            it.failing = vec![Failing { work: "broker".to_owned(), reason }];
+            no_broker(it);
+        }),
     ];
     let lines = cases.iter().map(line);
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));

@@ -1,6 +1,6 @@
 //! What is checked and declared before a worker works.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     administration::{ChangeEvent, Management, ManagementError, TopologyChange},
@@ -12,12 +12,13 @@ use crate::{
     messaging::{BrokerAddress, Link, passive},
     permissions::{Need, Object, Right, broker_rights},
     plan::{Plan, Reason, Refusal, Step},
+    shutdown::Stop,
     spans::Spans,
     store::{FailureKind, Store, StoreError, effects::Effect, schedule::ScheduleUse},
     telemetry,
     text::error_chain,
     topology::Topology,
-    worker::Worker,
+    worker::{Worker, backoff::Backoff, health::Work},
 };
 
 /// What a worker does to the broker before it works.
@@ -29,12 +30,12 @@ pub(in crate::cli) enum Declaring {
     Nothing,
 }
 
-/// A worker whose broker, database, topology and SQL have answered once.
+/// A worker whose database, topology and SQL have answered once; and why nothing is declared yet, if the broker has not answered.
 pub(in crate::cli) async fn prepare(
     settings: &Settings,
     services: Services,
     declaring: Declaring,
-) -> Result<Worker, Failure> {
+) -> Result<(Worker, Option<Failure>), Failure> {
     let Services { topology, effects, address, store, management } = services;
     let spans = Spans::open(&settings.traces)
         .map_err(|reason| Failure::configuration(format!("traces.otlp: {reason}")))?;
@@ -49,31 +50,70 @@ pub(in crate::cli) async fn prepare(
     {
         telemetry::notices_unusable(&lacks);
     }
-    let management = match declaring {
-        Declaring::Missing => {
-            // Later a refused login is an outage; now somebody is there to correct it.
-            Link::open(&address, "overdue run: logging in").await?.close().await;
-            declare(&management, &topology).await?;
-            Some(management)
+    let (management, missing) = match broker(&address, &management, &topology, declaring).await {
+        Ok(lists) => (lists.then_some(management), None),
+        // It is waited for: orders are closed from the table meanwhile.
+        Err(failure) if failure.code == exit::UNAVAILABLE && address.is_known().await => {
+            (Some(management), Some(failure))
         }
-        Declaring::Nothing => {
-            look(&address, &topology).await?;
-            // Without the tag it looks for the generations of its queues one by one. Any other failure may be over soon.
-            let listed = management.queue_names(&topology.name).await;
-            if let Err(error @ ManagementError::NotPermitted { .. }) = &listed {
-                telemetry::management_given_up(&error_chain(error));
-                None
-            } else {
-                Some(management)
-            }
-        }
+        Err(failure) => return Err(failure),
     };
     let worker =
         Worker::new(address, management, store, topology, effects, settings.worker.clone());
-    Ok(worker
+    let worker = worker
         .with_events(settings.events.clone())
         .with_schedule(settings.schedule)
-        .with_spans(spans))
+        .with_spans(spans);
+    Ok((worker, missing))
+}
+
+/// Declares, or looks, again and again until the broker has answered. Its queues are consumed as soon as they are there.
+pub(super) async fn declare_later(
+    worker: Arc<Worker>,
+    declaring: Declaring,
+    mut failure: Failure,
+    stop: Stop,
+) {
+    let mut backoff = Backoff::new(&worker.timing);
+    telemetry::broker_awaited(&failure.text);
+    while stop.pause(backoff.pause()).await {
+        let Some(management) = &worker.management else { return };
+        match broker(&worker.address, management, &worker.topology, declaring).await {
+            Ok(_) => {
+                worker.health.works(Work::Topology, "");
+                return;
+            }
+            Err(other) if other.text == failure.text => {}
+            Err(other) => {
+                telemetry::broker_awaited(&other.text);
+                failure = other;
+            }
+        }
+        worker.health.failed(Work::Topology, "", &failure.text);
+    }
+}
+
+/// Declares what is missing, or looks whether what a worker needs is there. Whether the management API lists queues.
+async fn broker(
+    address: &BrokerAddress,
+    management: &Management,
+    topology: &Topology,
+    declaring: Declaring,
+) -> Result<bool, Failure> {
+    if declaring == Declaring::Missing {
+        // Later a refused login is an outage; now somebody is there to correct it.
+        Link::open(address, "overdue run: logging in").await?.close().await;
+        declare(management, topology).await?;
+        return Ok(true);
+    }
+    look(address, topology).await?;
+    // Without the tag it looks for the generations of its queues one by one. Any other failure may be over soon.
+    let listed = management.queue_names(&topology.name).await;
+    if let Err(error @ ManagementError::NotPermitted { .. }) = &listed {
+        telemetry::management_given_up(&error_chain(error));
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 /// A wrong effect concerns its own timeouts; if none is right there is nothing to do.

@@ -80,6 +80,11 @@ impl Outlet {
         self.state.lock().connected().is_some()
     }
 
+    /// Whether the broker has blocked it.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.state.lock().connected().is_some_and(|link| link.is_blocked())
+    }
+
     /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;

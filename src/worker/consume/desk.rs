@@ -58,6 +58,8 @@ struct Desk {
     copies: OnTheirWay<Copied>,
     outage: Outage,
     log: Log,
+    /// Whether the queue does not answer.
+    is_silent: bool,
     alive: Task,
 }
 
@@ -76,6 +78,7 @@ pub(super) async fn consume(
         copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
         outage: Outage::new(Backoff::new(&worker.timing)),
         log: Log::new(Arc::clone(&context)),
+        is_silent: false,
         alive: worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
     };
@@ -94,8 +97,7 @@ impl Desk {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.receives() {
-                let delivered = self.inlet.renew().await?;
-                self.take(delivered);
+                self.inlet.renew();
             }
             let batch_at = self.next_batch();
             let at_once = if self.receives() { self.context.worker.settings.batch_size } else { 0 };
@@ -147,7 +149,7 @@ impl Desk {
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
-        let (now, mut due) = (Instant::now(), 0);
+        let (now, mut are_late) = (Instant::now(), false);
         for (receipt, received) in delivered {
             let delivery = Delivery::read(receipt, received, &self.context.worker);
             self.log.delivered(&delivery);
@@ -155,11 +157,13 @@ impl Desk {
             if at.is_some() {
                 self.count_held();
             } else {
-                due += 1;
+                are_late = true;
             }
             self.wait(delivery, at.unwrap_or(now));
         }
-        self.waiting.came(due, now);
+        if are_late {
+            self.waiting.are_late();
+        }
     }
 
     /// The instant of what says that it is early. A far date is asked for: a wrong one is not to cost its order more than what
@@ -191,7 +195,7 @@ impl Desk {
     fn close_batch(&mut self) {
         let now = Instant::now();
         let mut batch = Vec::new();
-        for mut delivery in self.waiting.take(self.at_database.batches(), now) {
+        for mut delivery in self.waiting.take(now) {
             if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
                 self.inlet.ack(delivery.receipt);
@@ -378,6 +382,20 @@ impl Desk {
         self.context.worker.health.failed(Work::Copies, timeout, &reason);
     }
 
+    /// Asks the queue whether it is there, and says so. A connection that the broker has blocked takes no copies.
+    fn listen(&mut self, now: Instant) {
+        let ConsumerContext { worker, timeout, queue, outlet, .. } = &*self.context;
+        // A look may come a little early.
+        let silence = worker.timing.broker_silence.mul_f64(0.9);
+        let unheard = self.inlet.ask();
+        let unheard = (now.saturating_duration_since(unheard) >= silence).then_some(unheard);
+        let since = unheard.or_else(|| outlet.is_blocked().then_some(now));
+        if since.is_some() != self.is_silent {
+            self.is_silent = since.is_some();
+            worker.health.silent(queue, &timeout.name, since);
+        }
+    }
+
     /// An error if a channel has ended, and nothing was being received that would have said so.
     fn look(&mut self) -> Result<(), SessionEnd> {
         let now = Instant::now();
@@ -385,6 +403,7 @@ impl Desk {
         self.waiting.follow_clock();
         self.log.write(now);
         self.log.locked(self.waiting.iter(), now);
+        self.listen(now);
         let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
         if self.copies.work_again(now) && health.works(Work::Copies, timeout) {
             telemetry::copies_work(timeout);

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::{
     FutureExt,
-    future::BoxFuture,
+    future::{BoxFuture, pending, ready},
     stream::{FuturesUnordered, StreamExt},
 };
 
@@ -21,6 +21,7 @@ use crate::{
     messaging::{
         Link,
         consume::{ConsumeError, Subscription},
+        passive::Counts,
     },
     wire::Received,
     worker::{
@@ -81,8 +82,15 @@ pub(in crate::worker) struct Inlet {
     opened: u64,
     receiving: InletChannel,
     keeping: BTreeMap<u64, InletChannel>,
+    /// The channel that receives next, while it is being opened.
+    opening: Option<BoxFuture<'static, Result<InletChannel, ConsumeError>>>,
+    /// What the channel before the receiving one was sent until the broker had cancelled it.
+    cancelling: Option<BoxFuture<'static, Result<Vec<Received>, ConsumeError>>>,
     /// When everything that is done is acked.
     ack_at: Option<Instant>,
+    /// What the queue was asked last, and since when nothing was heard of it.
+    asked: Option<BoxFuture<'static, Result<Option<Counts>, ConsumeError>>>,
+    unheard: Option<Instant>,
     /// The ends of channels that keep nothing any more.
     ending: FuturesUnordered<BoxFuture<'static, Result<(), ConsumeError>>>,
 }
@@ -96,7 +104,8 @@ impl Inlet {
         prefetch: u16,
         bodies: Bodies,
     ) -> Result<Self, ConsumeError> {
-        let receiving = InletChannel::open(link, queue, prefetch, bodies).await?;
+        let receiving =
+            InletChannel::open(Arc::clone(link), queue.to_owned(), prefetch, bodies).await?;
         // The broker confirms a subscription before it asks the queue, and answers this behind it.
         receiving.subscription.is_empty().await?;
         Ok(Self {
@@ -108,13 +117,18 @@ impl Inlet {
             opened: 0,
             receiving,
             keeping: BTreeMap::new(),
+            opening: None,
+            cancelling: None,
             ack_at: None,
+            asked: None,
+            unheard: None,
             ending: FuturesUnordered::new(),
         })
     }
 
     /// The deliveries that are there, at least one and up to `at_once`: going round a loop costs more than they do. Waits until
-    /// there is one; for ever if `at_once` is 0. Meanwhile it acks what is done. Nothing is lost if the wait is given up.
+    /// there is one; for ever if `at_once` is 0. Meanwhile it acks what is done, and continues on another channel when that is
+    /// open. Nothing is lost if the wait is given up.
     /// If it fails, a channel is gone and what was unsettled on it goes back to the queue.
     pub(in crate::worker) async fn next(
         &mut self,
@@ -125,39 +139,75 @@ impl Inlet {
             tokio::select! {
                 biased;
                 () = acks => self.send_acks(),
-                Some(ended) = self.ending.next() => ended?,
+                Some(ended) = self.ending.next() => match ended {
+                    // It keeps nothing.
+                    Ok(()) | Err(ConsumeError::Stuck { .. }) => {}
+                    Err(error) => return Err(error),
+                },
+                counts = answer(&mut self.asked) => if counts?.is_some_and(|it| it.are_its_own && it.consumers > 0) {
+                    self.unheard = None;
+                },
+                opened = answer(&mut self.opening) => return self.continue_on(opened?),
+                rest = answer(&mut self.cancelling) => {
+                    let number = self.opened - 1;
+                    let rest = rest?.into_iter();
+                    return Ok(rest.map(|received| self.take(number, received)).collect());
+                }
                 received = self.receiving.subscription.next(), if at_once > 0 => break received?,
             }
         };
-        let mut delivered = vec![self.take(first)];
+        self.unheard = None;
+        let mut delivered = vec![self.take(self.opened, first)];
         while delivered.len() < at_once && !(self.is_short() || self.is_full()) {
             let Some(received) = self.receiving.subscription.next().now_or_never() else { break };
-            delivered.push(self.take(received?));
+            delivered.push(self.take(self.opened, received?));
         }
         Ok(delivered)
     }
 
-    fn take(&mut self, received: Received) -> Delivered {
-        self.receiving.tags.receive(received.tag);
+    fn take(&mut self, channel: u64, received: Received) -> Delivered {
+        let tag = received.tag;
+        if let Some(channel) = self.channel(channel) {
+            channel.tags.receive(tag);
+        }
         let part = self.kept.keep(2 * received.bytes());
-        let receipt =
-            Receipt { channel: self.opened, tag: received.tag, waits: false, _part: part };
-        (receipt, received)
+        (Receipt { channel, tag, waits: false, _part: part }, received)
     }
 
-    /// Continues on another channel if too much of this one waits, or if other bodies are wanted. Returns what the old channel
-    /// has prefetched.
-    pub(in crate::worker) async fn renew(&mut self) -> Result<Vec<Delivered>, ConsumeError> {
+    /// Opens another channel if too much of this one waits, or if other bodies are wanted. [`Inlet::next`] continues on it once the
+    /// broker has answered: what is due meanwhile does not wait for that.
+    pub(in crate::worker) fn renew(&mut self) {
         let is_due = self.is_outdated() || self.is_short() && self.may_open();
-        if !is_due {
-            return Ok(Vec::new());
+        if is_due && self.opening.is_none() && self.cancelling.is_none() {
+            let (link, queue) = (Arc::clone(&self.link), self.queue.clone());
+            let opening = InletChannel::open(link, queue, self.prefetch, self.bodies);
+            self.opening = Some(opening.boxed());
         }
-        let next = InletChannel::open(&self.link, &self.queue, self.prefetch, self.bodies).await?;
-        let prefetched = self.receiving.subscription.cancel().await?;
-        let delivered = prefetched.into_iter().map(|received| self.take(received)).collect();
+    }
+
+    /// Receives on the next channel. Returns what the one before has in memory.
+    fn continue_on(&mut self, next: InletChannel) -> Result<Vec<Delivered>, ConsumeError> {
+        let mut delivered = Vec::new();
+        while let Some(received) = self.receiving.subscription.next().now_or_never() {
+            delivered.push(self.take(self.opened, received?));
+        }
+        let mut cancelling = self.receiving.subscription.cancel();
+        // Polled once, it is on its way: what is given back on the channel does not come again there.
+        let cancelled = (&mut cancelling).now_or_never();
+        self.cancelling = Some(cancelled.map_or(cancelling, |cancelled| ready(cancelled).boxed()));
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
         self.opened += 1;
         Ok(delivered)
+    }
+
+    /// Asks the queue behind its deliveries whether it is there. Returns since when it has not answered such a question itself, as a queue
+    /// with this consumer, nor delivered anything.
+    pub(in crate::worker) fn ask(&mut self) -> Instant {
+        if self.asked.is_none() {
+            self.asked = Some(self.receiving.subscription.counts());
+        }
+        // Also where deliveries that were in memory have come since the question.
+        *self.unheard.get_or_insert_with(Instant::now)
     }
 
     /// Gets other bodies from now on; see [`Inlet::renew`].
@@ -165,7 +215,8 @@ impl Inlet {
         self.bodies = bodies;
     }
 
-    fn is_outdated(&self) -> bool {
+    /// Whether the bodies that are wanted are not received yet.
+    pub(in crate::worker) fn is_outdated(&self) -> bool {
         self.receiving.bodies != self.bodies
     }
 
@@ -248,7 +299,11 @@ impl Inlet {
         self.ack_at = None;
         self.receiving.send_acks();
         self.keeping.values_mut().for_each(InletChannel::send_acks);
-        for (_, done) in self.keeping.extract_if(.., |_, channel| channel.tags.unsettled() == 0) {
+        let cancelling = self.cancelling.as_ref().map(|_| self.opened - 1);
+        let is_done = |number: &u64, channel: &mut InletChannel| {
+            channel.tags.unsettled() == 0 && cancelling != Some(*number)
+        };
+        for (_, done) in self.keeping.extract_if(.., is_done) {
             self.ending.push(done.subscription.close().boxed());
         }
     }
@@ -282,13 +337,22 @@ impl Inlet {
     }
 }
 
+/// Waits for ever where nothing was asked.
+async fn answer<T>(asked: &mut Option<BoxFuture<'static, T>>) -> T {
+    let Some(asking) = asked else { return pending().await };
+    let answer = asking.await;
+    *asked = None;
+    answer
+}
+
 impl InletChannel {
     async fn open(
-        link: &Link,
-        queue: &str,
+        link: Arc<Link>,
+        queue: String,
         prefetch: u16,
         bodies: Bodies,
     ) -> Result<Self, ConsumeError> {
+        let (link, queue) = (&*link, queue.as_str());
         let prefetch = match bodies {
             Bodies::Large => limits::large_prefetch(prefetch),
             Bodies::Notices | Bodies::Small => prefetch,

@@ -9,7 +9,7 @@ use std::{
 use super::delivery::Delivery;
 use crate::{
     decisions::{
-        batch::{Batches, Coming, MANY},
+        batch::{Batches, MANY},
         timer_queue::TimerQueue,
     },
     worker::{
@@ -22,8 +22,6 @@ pub(super) struct Waiting {
     worker: Arc<Worker>,
     /// By the instant at which their orders are asked for.
     queue: TimerQueue<Delivery>,
-    /// Of what is due when it comes.
-    coming: Coming,
     burst: Arc<Burst>,
     changes: Changes,
     /// By how much the database's clock was set forward before what waits was added.
@@ -36,7 +34,6 @@ impl Waiting {
         let burst = Arc::clone(&worker.bursts[&context.timeout.effect]);
         Self {
             queue: TimerQueue::default(),
-            coming: Coming::default(),
             changes: burst.changes(),
             burst,
             set_forward: worker.clock.set_forward(),
@@ -59,12 +56,9 @@ impl Waiting {
         }
     }
 
-    /// So many came that are due.
-    pub(super) fn came(&mut self, due: usize, now: Instant) {
-        self.coming.add(due, now);
-        if self.coming.in_burst(now) {
-            self.burst.want(now);
-        }
+    /// Some came that are due.
+    pub(super) fn are_late(&self) {
+        self.burst.look();
     }
 
     /// Whether a batch waits for a burst.
@@ -86,8 +80,8 @@ impl Waiting {
         let batches = Batches {
             closing,
             at_once,
+            linger: self.worker.settings.batch_linger.as_duration(),
             age: self.worker.settings.batch_age.as_duration(),
-            in_burst: self.coming.in_burst(now),
             burst: self.burst.awaited(now),
         };
         batches.next(first, first <= now && self.has_batch(now))
@@ -97,12 +91,12 @@ impl Waiting {
     ///
     /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
     /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
-    pub(super) fn take(&mut self, closing: usize, now: Instant) -> Vec<Delivery> {
+    pub(super) fn take(&mut self, now: Instant) -> Vec<Delivery> {
         let size = self.worker.settings.batch_size;
-        // With the batches that are being closed they are so many.
-        let many = MANY.div_ceil(closing + 1).max(size).min(MANY);
-        if self.queue.are_due(many, now) {
+        if self.queue.are_due(MANY, now) {
             self.burst.want(now);
+        } else if self.queue.are_due(size, now) {
+            self.burst.look();
         }
         let burst = self.burst.awaited(now);
         let until = burst.map_or(Some(now), |burst| burst.passed);
@@ -111,7 +105,10 @@ impl Waiting {
 
     /// Whether a burst has closed its order since it came.
     pub(super) fn was_closed(&self, delivery: &Delivery) -> bool {
-        delivery.order_id().is_some_and(|id| self.burst.has_closed(id, delivery.received_at))
+        let Delivery { received_at, .. } = delivery;
+        delivery
+            .order_id()
+            .is_some_and(|id| self.burst.has_closed(id, *received_at, delivery.due_at()))
     }
 
     /// When a burst has begun, has ended a pass, or is over.

@@ -326,13 +326,9 @@ async fn gather(worker: &Worker, stop: &Stop) {
     let began = Instant::now();
     loop {
         let goes_on = stop.pause(linger).await;
-        if !goes_on || !in_young_burst(worker) || began.elapsed() >= LONGEST_WAIT {
+        let in_burst = worker.bursts.values().any(|it| it.awaited(Instant::now()).is_some());
+        if !goes_on || !in_burst || began.elapsed() >= LONGEST_WAIT {
             return;
         }
     }
-}
-
-fn in_young_burst(worker: &Worker) -> bool {
-    let now = Instant::now();
-    worker.bursts.values().any(|burst| burst.is_young(LONGEST_WAIT, now))
 }

@@ -74,7 +74,7 @@ pub(crate) async fn consume(world: &World, user: &str, queue: &str) -> Done {
     let mut subscription = Subscription::open(&link, queue, 1).await.map_err(text)?;
     let next = subscription.next();
     let delivery = awaited(&format!("a message from {queue}"), next).await.map_err(text)?;
-    subscription.ack_through(delivery.tag).await.map_err(text)?;
+    subscription.ack(delivery.tag).await.map_err(text)?;
     subscription.give_back_all().await.map_err(text)
 }
 
