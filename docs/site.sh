@@ -19,7 +19,7 @@ site=target/site
 rm -rf "$site"
 mkdir -p "$site/src"
 git ls-files -z --cached --others --exclude-standard -- '*.md' docs examples deploy rabbitmq-plugins sql topology.toml docker-compose.yml \
-  docker/Dockerfile tests/python tests/it/shutdown.rs |
+  docker/Dockerfile src/effect/reference.toml tests/python tests/it/shutdown.rs |
   grep -zv '^docs/SUMMARY.md$' | xargs -0 cp --parents -t "$site/src"
 cp docs/book.toml docs/site.css docs/mermaid.js "$site"
 # What is README.md in the repository is the index of its folder here.

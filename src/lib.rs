@@ -1,6 +1,21 @@
-//! `overdue` closes what was not done in time.
+//! `overdue` closes orders in PostgreSQL that were not paid at their deadline: once, and never early.
 //!
-//! Two flows, each one way:
+//! The crate is a library and the binary `overdue`.
+//! The binary manages a topology of queues on RabbitMQ that delays messages, and runs a worker that closes overdue orders.
+//! The library offers the same parts to a program of yours: read a topology, plan and apply it, publish notices, run a worker.
+//!
+//! # Overview
+//!
+//! An *order* is a row of a table with a deadline.
+//! A *timeout* of `topology.toml` names a rule: which delay, and which effect.
+//! A *notice* is the message for one order and one timeout; it names the order, and waits in a *level*, a queue with a TTL.
+//! An *effect* closes the orders of a batch by one transaction in PostgreSQL.
+//!
+//! The database decides: a notice only says that an order may be due.
+//! The effect closes an order if it is still open and past its deadline by the database's clock.
+//! Early, late, duplicate, unreadable and forged messages therefore close nothing wrongly.
+//!
+//! Two flows go through the crate, each in one direction:
 //!
 //! ```text
 //! topology.toml ─parse─▶ Topology ─objects─▶ diff(desired, observed) ─▶ Plan ─apply─▶ broker
@@ -8,19 +23,33 @@
 //!                                                   (commit always precedes settle)
 //! ```
 //!
-//! # What is guaranteed
+//! # The topology
+//!
+//! A [`Topology`] is parsed from `topology.toml`, and [`lint`] reports all mistakes of the file at once.
+//! [`Topology::objects`] are its exchanges, queues and bindings, as data.
+//! [`diff`] compares them with a [`Snapshot`] of the broker and returns a plan; it does no I/O.
+//! [`TopologyChange`] carries a plan out under a lock that all programs of the topology share.
+//! A queue is never changed: it gets a successor, drains through its own TTL, and is deleted when it is empty.
+//! A plan loses no waiting message, and can stop after any step.
+//!
+//! # The worker
+//!
+//! [`Worker`] and [`work`] consume one queue per timeout, with a connection each.
+//! The worker keeps an early notice unacked until its deadline, collects due orders into batches, and closes several batches at once.
+//! It acks a delivery after the commit, or after the broker has confirmed the republished message.
+//! An order whose effect fails is retried after the delays of `[retry]`; then its message is parked with the reason.
+//! An outage of the broker or the database uses no retry; without the broker the worker closes orders from the table, on time.
+//! A *sweep* closes overdue orders without a message, and a *burst* closes many orders ahead of their messages.
+//! The worker also publishes the events of the table `outbox`, and the notices that order services write with `schedule()` in SQL.
+//!
+//! # Promises
+//!
 //! - An order is brought to its final state at most once, and never before its deadline by the database's clock.
-//! - A delivery is acked only after the commit that makes it superfluous, or after the confirm of its copy.
-//! - Early, late, duplicated, unreadable and forged messages change nothing they should not.
-//! - A plan loses no waiting message: queues are succeeded, drain, and are deleted when they are empty.
-//!
-//! # What is not
-//! - A message lost on its way to the broker is healed by the sweep, after its grace period.
+//! - The sweep closes an order whose message was lost, after its grace period.
 //! - Events are published at least once: a subscriber recognises copies by their `message-id`.
-//! - Classic queues dead-letter at most once and are not replicated.
+//! - Classic queues dead-letter at most once and are not replicated; quorum queues are the default.
 //!
-//! # The public API
-//! What a program of yours embeds; everything else is private to the binary `overdue`.
+//! # Examples
 //!
 //! Read and check a topology:
 //!
@@ -46,7 +75,7 @@
 //! assert!(wrong.iter().any(|found| found.message.contains("level")));
 //! ```
 //!
-//! The objects it becomes on a broker, and where a publisher sends a notice:
+//! Its objects on a broker, and the route of a notice:
 //!
 //! ```
 //! # use overdue::Topology;
@@ -55,15 +84,15 @@
 //! # let topology = Topology::parse("name = \"orders\"\n[delay]\nlevels = [\"5s\", \"30m\"]\n[[timeout]]\nname = \"unpaid\"\nafter = \"30m\"\neffect = \"close\"\n[retry]\nafter = [\"5s\"]\n").unwrap();
 //! let objects = topology.objects();
 //! let delay = &objects.queues["orders.delay.30m"];
-//! // Two seconds early: the worker holds the notice until the instant.
+//! // Two seconds early: the worker keeps the notice unacked until the deadline.
 //! assert_eq!(delay.arguments["x-message-ttl"], Argument::Integer(1_798_000));
 //!
 //! let route = topology.route("unpaid", &Delay::Usual).expect("a route");
 //! assert_eq!((route.exchange.as_str(), route.routing_key.as_str()), ("orders.in", "30m.unpaid"));
 //! ```
 //!
-//! Any delay, with a ladder: for so long, or until a time. For a worker of ours it is rounded down, and the worker holds
-//! the message for the rest; what consumers of others get is rounded up, so that they never see it early:
+//! Any delay, with a ladder: for a duration, or until a time.
+//! A delay for our worker is rounded down, and the worker waits for the rest; a delay for other consumers is rounded up:
 //!
 //! ```
 //! # use overdue::Topology;
@@ -85,7 +114,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Plan what a broker needs; the plan is data, nothing is changed:
+//! Plan the changes of a broker; the plan is data:
 //!
 //! ```
 //! # use overdue::Topology;
@@ -96,11 +125,11 @@
 //! let plan = diff(&topology, &Snapshot::default(), &BTreeSet::new());
 //! assert_eq!(plan.lost(), 0);
 //! assert!(plan.steps.iter().all(|step| step.adds()));
-//! // The broker right after it was carried out needs nothing more.
+//! // A broker with the applied plan needs no further step.
 //! assert!(diff(&topology, &Snapshot::of(&topology), &BTreeSet::new()).is_empty());
 //! ```
 //!
-//! Bring a broker there, under the topology's lock:
+//! Apply a topology to a broker, under the topology's lock:
 //!
 //! ```no_run
 //! # use overdue::Topology;
@@ -130,8 +159,8 @@
 //! # }
 //! ```
 //!
-//! Where the broker does not route to a level of the file, or has no queue for the timeout, `Ok` means the parking lot: ask
-//! first, and again every few seconds or after a change of the topology, not for each message:
+//! If the broker lacks the level or the timeout's queue, `Ok` means the parking lot.
+//! Check first, and again every few seconds or after a change of the topology, not for each message:
 //!
 //! ```no_run
 //! # use overdue::{Management, Route, Topology};
@@ -144,7 +173,7 @@
 //! # }
 //! ```
 //!
-//! Work in a process of your own:
+//! Run a worker in your own process:
 //!
 //! ```no_run
 //! # use overdue::{BrokerAddress, Topology};
@@ -157,7 +186,7 @@
 //! let settings = Settings::default().worker;
 //! let worker = Arc::new(Worker::new(address, None, store, topology, effects, settings));
 //! let stop = Stop::new();
-//! // Until somebody calls `stop.request()`, then at most `worker.drain` longer.
+//! // Returns after `stop.request()`, at most `worker.drain` later.
 //! work(&worker, &stop).await?;
 //! # Ok(())
 //! # }

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Reads the pages with textlint, which it installs below target: words.yml has what is written in one way only.
+# Checks the pages with textlint, which it installs below target (words.yml has terms with one spelling), and counts expressions
+# that are hard to read in pages and comments (words.py).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+python3 docs/prose/words.py
 
 tools=$PWD/target/prose
 if ! cmp --silent docs/prose/package.json "$tools/installed"; then

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-const PAGE: &str = "docs/partitions.md";
+const PAGE: &str = "examples/own-tables/partitioned/README.md";
 const EXAMPLE: &str = "examples/own-tables/partitioned";
 
 #[test]
