@@ -226,16 +226,18 @@ async fn a_parking_lot_that_does_not_answer_is_not_taken_for_an_empty_one() {
 async fn a_consumed_queue_that_does_not_answer_is_not_removed_and_its_orders_are_closed() {
     let stage = Stage::beside_others(TOPOLOGY).await;
     let world = &stage.world;
-    let soon = |command: &mut Command| _ = command.env("OVERDUE_TEST_TIMING", "tenth");
-    let worker = stage.worker_with(soon).await;
+    let usual = |command: &mut Command| _ = command.env_remove("OVERDUE_TEST_TIMING");
+    let worker = stage.worker_with(usual).await;
     let refused = "queue     orders.unpaid is consumed";
     // By the statistics: it says nothing itself in a moment.
     let counted = async || world.management().observe().await.unwrap().consumed;
     until("it is counted", counted, |consumed| consumed.contains("orders.unpaid")).await;
+    let silent = "RabbitMQ does not answer";
+    let before = worker.logged(silent);
     let suspended = stage.broker.suspend(&world.vhost, "orders.unpaid").await;
     world.overdue(&["remove"]).prints(refused);
     // No message comes out of it.
-    until_logged(&worker, "RabbitMQ does not answer", 1).await;
+    until_logged(&worker, silent, before + 1).await;
     world.orders("o", 20, 50).await;
     world.until_closed(20).await;
     assert_eq!(world.number("SELECT count(*) FROM closures WHERE path = 'burst'").await, 20);
