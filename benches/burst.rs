@@ -334,7 +334,8 @@ impl Round<'_> {
             Way::Broker => received = self.receive(count).await?,
             _ => {
                 if let Some((gate, before)) = &self.gate {
-                    tokio::time::sleep_until((due - *before).into()).await;
+                    let at = due.checked_sub(*before).unwrap_or(due);
+                    tokio::time::sleep_until(at.into()).await;
                     gate.shut();
                 }
                 tokio::time::sleep_until(due.into()).await;

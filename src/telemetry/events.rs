@@ -336,13 +336,12 @@ pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
 /// Messages come for the timeouts of an effect again, or do not.
 pub(crate) fn messages_come(effect: &str, again: bool) {
     if again {
-        info!(effect, "RabbitMQ answers again; orders are closed by their messages");
-    } else {
-        warn!(
-            effect,
-            "RabbitMQ does not answer; orders are closed on time from the table; retries, parking and events wait"
-        );
+        return info!(effect, "RabbitMQ answers again; orders are closed by their messages");
     }
+    warn!(
+        effect,
+        "RabbitMQ does not answer; orders are closed on time from the table; retries, parking and events wait"
+    );
 }
 
 pub(crate) fn burst_failed(effect: &str, reason: &str) {

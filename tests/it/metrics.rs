@@ -119,7 +119,15 @@ async fn each_attempt_at_a_queue_that_refuses_is_counted() {
     let world = World::new().await;
     let [broker, management] = world.broker_user("management", Some([".*", ".*", "^$"])).await;
     let urls = [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)];
-    let (process, address) = world.listening(|it| _ = it.arg("--no-declare").envs(urls)).await;
+    // It never says that it is ready.
+    let mut process = world.start(|command| {
+        let listen = ("OVERDUE_WORKER__LISTEN", "127.0.0.1:0");
+        command
+            .arg("--no-declare")
+            .envs(urls)
+            .envs([listen, ("OVERDUE_WORKER__WATCH_EVERY", "100ms")]);
+    });
+    let address = process.listens_at().await;
     let attempts = async || sum(&metrics(address).await, "overdue_queue_losses_total", &[]);
     until("four attempts", attempts, |attempts| *attempts > 3.5).await;
     assert_eq!(process.logged("this queue is not consumed at present"), 1, "{}", process.log());

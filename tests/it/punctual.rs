@@ -54,11 +54,15 @@ const BACK: &str = "RabbitMQ answers again; orders are closed by their messages"
 #[apply(world_test)]
 async fn while_the_broker_is_away_orders_are_closed_from_the_table() {
     for fault in [freeze, Proxy::refuse] {
-        let world = World::with(Services::main().given_up_soon(), CLASSIC).await;
+        let world = World::with(Services::main(), CLASSIC).await;
         let broker = Proxy::to(&world.services.broker_socket()).await;
         let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
-        let mut process =
-            world.started(|command| _ = command.env("OVERDUE_BROKER__URL", broker_url)).await;
+        let mut process = world
+            .started(|command| {
+                // The product's times.
+                command.env_remove("OVERDUE_TEST_TIMING").env("OVERDUE_BROKER__URL", broker_url);
+            })
+            .await;
         fault(&broker);
         process.until_logged(AWAY).await;
         // One after the other: none of them is found by chance.
