@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use lapin::{BasicProperties, types::AMQPValue};
-use overdue::internals::{effect::Statements, wire::Message};
+use overdue::internals::{config::WorkerSettings, effect::Statements, wire::Message};
 use serde_json::json;
 use tokio_postgres::types::Json;
 
 use crate::{
-    bursts::{begin, full_batches, until_in_burst},
+    bursts::{full_batches, until_in_burst},
     support::{
         Parked, Wire, World, headers,
         orders::WRITTEN,
         statements::{contended, statements},
         table, text,
+        worker::millis,
     },
 };
 
@@ -100,21 +101,21 @@ async fn what_is_no_trace_is_left_out_of_the_event() {
 async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     let (world, wire) = World::new().await.wired().await;
     let events = wire.listen("orders.events", "#").await;
-    let mut client = world.store.client().await.unwrap();
-    let (worker, held) = begin(&world, &mut client, full_batches()).await;
+    let worker = world.worker_with(WorkerSettings { hold: millis("1m"), ..full_batches() });
     let orders = world.orders_without_stock("o", 700).await;
+    // Long enough for all messages to be in hand before: a burst is asked for when 500 are due there.
+    world.sql("UPDATE orders SET due_at = clock_timestamp() + interval '20 s'").await;
     let headers = table(&[("traceparent", text(PARENT))]);
     let publisher = world.publisher().await;
     let notice = |id| Message { headers: headers.clone(), ..world.notice("100ms", id) };
     for sent in join_all(orders[..500].iter().map(|id| publisher.publish(notice(id)))).await {
         sent.unwrap();
     }
-    // A burst is asked for when 500 are due and in hand: all of them.
+    worker.until("in hand", |counts| counts.held >= 500).await;
     until_in_burst(&worker, 200).await;
-    held.commit().await.unwrap();
-    world.until_closed(2 + 700).await;
+    world.until_closed(700).await;
     let traced: BTreeSet<String> = orders[..500].iter().cloned().collect();
-    for event in wire.take_many(&events, 2 + 700).await {
+    for event in wire.take_many(&events, 700).await {
         let expected = traced.contains(&event.order()).then(|| PARENT.to_owned());
         assert_eq!(event.header("traceparent"), expected, "{event:?}");
     }
