@@ -1,8 +1,9 @@
 //! The trace of a notice goes where the notice goes, and on into the event.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;
+use jiff::{Timestamp, Unit};
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::internals::{config::WorkerSettings, effect::Statements, wire::Message};
 use serde_json::json;
@@ -104,10 +105,15 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     let worker = world.worker_with(WorkerSettings { hold: millis("1m"), ..full_batches() });
     let orders = world.orders_without_stock("o", 700).await;
     // Long enough for all messages to be in hand before: a burst is asked for when 500 are due there.
-    world.sql("UPDATE orders SET due_at = clock_timestamp() + interval '20 s'").await;
+    let due_at = Timestamp::now().round(Unit::Millisecond).unwrap() + Duration::from_secs(20);
+    world.sql(&format!("UPDATE orders SET due_at = '{due_at}'")).await;
     let headers = table(&[("traceparent", text(PARENT))]);
     let publisher = world.publisher().await;
-    let notice = |id| Message { headers: headers.clone(), ..world.notice("100ms", id) };
+    let notice = |id: &String| Message {
+        headers: headers.clone(),
+        body: json!({ "order_id": id, "due_at": due_at.to_string() }).to_string().into_bytes(),
+        ..world.notice("100ms", id)
+    };
     for sent in join_all(orders[..500].iter().map(|id| publisher.publish(notice(id)))).await {
         sent.unwrap();
     }
