@@ -1,9 +1,9 @@
 //! The trace of a notice goes where the notice goes, and on into the event.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use lapin::{BasicProperties, types::AMQPValue};
 use overdue::internals::{config::WorkerSettings, effect::Statements, wire::Message};
 use serde_json::json;
@@ -105,7 +105,8 @@ async fn orders_that_a_burst_closes_have_the_traces_of_their_messages() {
     let worker = world.worker_with(WorkerSettings { hold: millis("1m"), ..full_batches() });
     let orders = world.orders_without_stock("o", 700).await;
     // Long enough for all messages to be in hand before: a burst is asked for when 500 are due there.
-    let due_at = Timestamp::now().round(Unit::Millisecond).unwrap() + Duration::from_secs(20);
+    let due_ms = world.number("SELECT (extract(epoch FROM now()) * 1000)::bigint + 20000").await;
+    let due_at = Timestamp::from_millisecond(due_ms).unwrap();
     world.sql(&format!("UPDATE orders SET due_at = '{due_at}'")).await;
     let headers = table(&[("traceparent", text(PARENT))]);
     let publisher = world.publisher().await;

@@ -201,10 +201,9 @@ async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementEr
         #[serde(rename = "type")]
         kind: String,
         leader: Option<String>,
-        #[serde(default)]
-        members: Vec<String>,
-        #[serde(default)]
-        online: Vec<String>,
+        /// `null` while a busy broker does not know them.
+        members: Option<Vec<String>>,
+        online: Option<Vec<String>>,
     }
     let query = [
         ("disable_stats", "true"),
@@ -216,8 +215,8 @@ async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementEr
     let replicas = quorum.map(|Wire { name, leader, members, online, .. }| Replicas {
         queue: name,
         leader: leader.filter(|leader| !leader.is_empty()),
-        members,
-        online,
+        members: members.unwrap_or_default(),
+        online: online.unwrap_or_default(),
     });
     Ok(replicas.collect())
 }
