@@ -106,7 +106,10 @@ async fn read_again(
             Err(error) => {
                 telemetry::burst_failed(effect, &error_chain(&error));
                 next = backoff.pause_after(REST);
-                burst.rest(Some(Instant::now() + REST));
+                // A burst that was begun continues.
+                if !burst.is_begun() {
+                    burst.rest(Some(Instant::now() + REST));
+                }
                 // Its orders are not at fault.
                 if !matches!(&error, SessionEnd::Store(error) if error.is_answer()) {
                     reader.oldest_at = Instant::now();
