@@ -11,7 +11,7 @@ use crate::{
     config::Settings,
     oncall::{actions::Via, failure::Failure, pauses, services},
     text::counted,
-    topology::level::Interval,
+    topology::{Topology, level::Interval},
 };
 
 /// Stop closing the orders of a timeout, by any worker, from the moment this returns; other timeouts go on
@@ -59,6 +59,22 @@ fn rate(text: &str) -> Result<NonZeroU32, String> {
 struct PausesAnswer {
     version: u32,
     pauses: Vec<Pause>,
+    /// Timeouts that are not paused, but have an effect of one that is: a look at the table does not know which timeout a row has.
+    by_message_alone: Vec<String>,
+}
+
+impl PausesAnswer {
+    fn new(pauses: Vec<Pause>, topology: &Topology) -> Self {
+        let is_paused = |name: &str| {
+            pauses.iter().any(|pause| pause.per_second.is_none() && pause.timeout == name)
+        };
+        let (paused, others): (Vec<_>, Vec<_>) =
+            topology.timeouts.iter().partition(|timeout| is_paused(&timeout.name));
+        let shares = |effect: &str| paused.iter().any(|timeout| timeout.effect == effect);
+        let others = others.iter().filter(|timeout| shares(&timeout.effect));
+        let by_message_alone = others.map(|timeout| timeout.name.clone()).collect();
+        Self { version: 1, pauses, by_message_alone }
+    }
 }
 
 impl fmt::Display for PausesAnswer {
@@ -66,7 +82,10 @@ impl fmt::Display for PausesAnswer {
         if self.pauses.is_empty() {
             return f.write_str("nothing is paused");
         }
-        self.pauses.iter().try_for_each(|pause| writeln!(f, "{pause}"))
+        self.pauses.iter().try_for_each(|pause| writeln!(f, "{pause}"))?;
+        self.by_message_alone.iter().try_for_each(|timeout| {
+            writeln!(f, "{timeout} has the same effect: until then its orders are closed by their messages alone")
+        })
     }
 }
 
@@ -99,7 +118,7 @@ impl PauseArgs {
         let asked = (self.lasts.as_duration(), self.why.as_str());
         let of = (&store, &topology);
         let pauses = pauses::pause(of, &self.timeout, asked, Via::Cli, report).await?;
-        self.output.print(&PausesAnswer { version: 1, pauses })
+        self.output.print(&PausesAnswer::new(pauses, &topology))
     }
 }
 
@@ -115,6 +134,6 @@ impl Pauses {
     pub(super) async fn run(self, settings: &Settings) -> Result<(), Failure> {
         let topology = services::topology(settings)?;
         let pauses = services::store(settings)?.pauses(&topology.name).await?;
-        self.output.print(&PausesAnswer { version: 1, pauses })
+        self.output.print(&PausesAnswer::new(pauses, &topology))
     }
 }

@@ -335,7 +335,13 @@ async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages
     worker.until("the other waits", |counts| counts.put_back + counts.held >= 1).await;
     assert_eq!(world.status("o-0").await, "closed");
     assert_eq!(worker.counts().swept, 0);
+    // Without a message an order of the other timeout stays open as well.
+    const ALONE: &str =
+        "\ngift has the same effect: until then its orders are closed by their messages alone\n";
+    let shown = world.overdue(&["pauses"]).stdout;
+    assert!(shown.ends_with(ALONE), "{shown}");
     resume(&world);
+    assert_eq!(world.overdue(&["pauses"]).stdout, "nothing is paused\n");
     world.until_closed(3).await;
     worker.until("closed from the table", |counts| counts.swept + counts.burst >= 1).await;
     world.assert_invariants().await;

@@ -89,4 +89,4 @@ macro_rules! projects {
 }
 
 projects!(tickets checkouts pretix medusa hievents hyperswitch evergreen eshop btcpay evershop spree oscar loms idempotency
-    saleor alfio sylius calcom lago seats lightning quotes contracts);
+    saleor alfio sylius calcom lago seats lightning quotes contracts bookings giftcards lots);
