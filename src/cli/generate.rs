@@ -49,7 +49,7 @@ impl Generate {
             Self::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut program, "overdue", &mut script);
-                // Printed unescaped: a shell reads the script, and it has no text of others.
+                // Printed unescaped: a shell reads the script, and it has no text from outside.
                 write_control(&String::from_utf8_lossy(&script)).map(drop)
             }
             Self::Man { folder } => {

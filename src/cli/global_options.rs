@@ -10,8 +10,8 @@ use clap::Args;
 use super::{exit::Failure, output};
 use crate::config::{Flags, SecretUrl, Settings};
 
-/// Heading of its own for the connection options. They are global, and would otherwise stand among the options of commands that
-/// ask no service.
+/// Heading of its own for the connection options. They are global, and would otherwise be among the options of commands that ask
+/// no service.
 const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
 
 #[derive(Debug, Args)]

@@ -132,7 +132,7 @@ fn print_part(text: &str) -> Result<(), Failure> {
     write_control(&printable(text)).map(drop)
 }
 
-/// Writes text with terminal control sequences; it must have no text of others in it. Returns false if the reader is gone.
+/// Writes text with terminal control sequences; it must have no text from outside. Returns false if the reader is gone.
 pub(super) fn write_control(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -80,7 +80,7 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
-    /// Writes the error in one line: answers of broker and database may have names and texts of others.
+    /// Writes the error in one line: answers of broker and database may have names and texts from outside.
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
         Self { code, text: one_line(error_chain(error)) }
     }

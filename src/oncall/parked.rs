@@ -127,7 +127,7 @@ impl Seen {
 }
 
 impl Lots {
-    /// Finds the parking lots, and refuses if reading them could harm messages.
+    /// Finds the parking lots; fails if one has a delivery limit, which reading would use up.
     pub(crate) async fn open(services: Arc<Services>) -> Result<Self, Failure> {
         let Services { topology, management, .. } = &*services;
         let observed = management.observe().await?;

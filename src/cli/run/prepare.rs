@@ -42,7 +42,7 @@ pub(in crate::cli) async fn prepare(
         .map_err(|reason| Failure::configuration(format!("traces.otlp: {reason}")))?;
     store.check_pooler().await?;
     store.ping().await?;
-    // Check this first: otherwise the built-in effects report tables of an older version as tables of others.
+    // Check this first: otherwise the built-in effects report tables of an older version as foreign tables.
     store.check_outbox().await?;
     store.check_pauses().await?;
     check_effects(&store, &effects).await?;
