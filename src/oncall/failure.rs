@@ -59,7 +59,7 @@ pub(crate) fn help() -> String {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub code: u8,
-    /// What failed, where and why, and the next step.
+    /// The failure, its place and reason, and the next step.
     pub text: String,
 }
 
