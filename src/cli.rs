@@ -1,5 +1,5 @@
-//! The program: its command line, one match, the runtime and the exit code. Data on standard output, everything else on
-//! standard error.
+//! The program: its command line, one match, the runtime and the exit code. Commands write data to standard output, and
+//! everything else to standard error.
 
 mod apply;
 mod check;
@@ -54,7 +54,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What each does stands at its type.
+/// Help texts are the doc comments of these types.
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Check),
@@ -99,7 +99,6 @@ impl Cli {
         matches!(self.command, Command::Run(_))
     }
 
-    /// Runs the command.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         self.global.warn_of_passwords();
         let settings = self.global.settings()?;
@@ -135,7 +134,7 @@ impl Cli {
         }
     }
 
-    /// Commands that end with a report say less on the way, unless the settings ask for something else.
+    /// Commands that end with a report log only warnings, unless the settings have a filter of their own.
     fn log(&self, settings: &Settings) -> LogSettings {
         let mut log = settings.log.clone();
         let reports = matches!(self.command, Command::Demo(_));
@@ -152,7 +151,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(error),
     };
-    // Also where a panic ends it.
+    // Flushes the log, also after a panic.
     let _log = telemetry::LogEnd;
     let threads = threads(&cli);
     let runtime =
@@ -160,13 +159,13 @@ pub fn main() -> ExitCode {
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(cli.run());
-            // A file or a name that is still being looked for is nobody's business any more.
+            // Do not wait for a file read or a name lookup that is still running.
             runtime.shutdown_background();
             done
         }
         Err(error) => Err(Failure::failed(format!("cannot start the runtime: {error}"))),
     };
-    // Who does not take the log does not take this either, and it would wait.
+    // If standard error takes no log lines, writing the error would block, too.
     let is_heard = telemetry::flush_log();
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -179,20 +178,20 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A worker mostly waits, and each thread that another one has to wake costs more than what it then does: half of the cores are
-/// left to the threads of the AMQP client. Benchmarks and others have two at least.
+/// Threads of the runtime. A worker mostly waits, and waking another thread costs more than that thread's work: half of the cores
+/// are left to the threads of the AMQP client. Other commands have at least two.
 fn threads(cli: &Cli) -> usize {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     if cli.is_worker() { (cores / 2).max(1) } else { cores.max(2) }
 }
 
-/// Help and version go to standard output with 0; a mistake is 64, not clap's 2, which means findings here.
+/// Help and version go to standard output with 0. A usage error exits with 64, because clap's 2 means findings here.
 fn usage(mut error: clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::ArgumentConflict {
-        // It would be made of whatever stands beside the conflict.
+        // clap would build the usage line from the options around the conflict.
         error.remove(ContextKind::Usage);
     }
-    // Where standard output is closed nobody reads it.
+    // Standard output may be closed.
     let _printed = error.print();
     if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
 }

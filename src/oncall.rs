@@ -1,4 +1,4 @@
-//! What those on call ask and do, for the command line and for the page: they differ in how they are asked and how they show it.
+//! Questions and actions of people on call, for the command line and the page, which differ in input and output.
 
 pub(crate) mod actions;
 pub(crate) mod doctor;
@@ -25,7 +25,7 @@ mod tests {
 
     fn runs_on_any_thread(_: impl Send) {}
 
-    /// The page runs each of them in a task.
+    /// The page runs each of these futures in a task.
     #[test]
     fn each_can_be_a_task() {
         let _: fn(&Settings, Arc<Services>, &Lots) = |settings, services, lots| {

@@ -1,7 +1,7 @@
-//! A page for whoever is on call: what `status` says, seen, with the rights of the one who started it.
+//! A web page for people on call: shows what `overdue status` prints, and acts with the rights of the user who started it.
 //!
-//! A page is a file here with its handler, and a template beside it. `guard` stands before all of them: no handler is
-//! reached without a session, and no action without the token of its form.
+//! A page is a file here with its handler, and a template. `guard` runs before every handler: a handler needs a session, and an
+//! action also the token of its form.
 
 mod access;
 mod chart;

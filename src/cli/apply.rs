@@ -1,4 +1,4 @@
-//! `overdue apply`: show the plan, ask, carry it out, and wait until what is retired has drained.
+//! `overdue apply`: shows the plan, asks, carries it out, and can wait until retired queues have drained.
 
 use std::{
     fmt,
@@ -22,10 +22,10 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// How often it says what it waits for: a pipeline takes silence for a hang.
+/// Interval of reports while `--wait` waits: a pipeline treats silence as a hang.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
-/// A wait of an hour looks less often than one of seconds, and ends at most a hundredth later than it could.
+/// A pause between two plans lasts 1/100 of the wait so far: a long wait plans less often, and ends at most 1 % late.
 const LOOKS: u32 = 100;
 
 /// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
@@ -48,17 +48,16 @@ pub(super) struct Apply {
     output: Output,
 }
 
-/// What was done.
 #[derive(Default, Serialize)]
 pub(super) struct Applied {
     version: u32,
     /// Steps that were carried out.
     pub(super) applied: usize,
-    /// Steps that were left for a later apply, and why.
+    /// Steps that were left for a later apply, and the reason.
     pub(super) left: Vec<String>,
     /// Retired queues that are not empty yet.
     draining: Vec<Draining>,
-    /// Exchanges that the topology no longer has, and that are still needed.
+    /// Exchanges that are no longer in the topology, but are still needed.
     retired_exchanges: Vec<RetiredExchange>,
 }
 
@@ -79,14 +78,14 @@ impl Apply {
         applied.retired_exchanges.clone_from(&plan.retired_exchanges);
         let ended = self.carry_out(&change, plan, &question, &mut applied).await;
         record(settings, "apply", &change, &applied).await;
-        // Programs read what was done also if it ended half-way.
+        // Print the answer after a failure too: it shows which steps were carried out.
         if self.output.is_json() {
             print_json(&applied)?;
         }
         ended
     }
 
-    /// Makes the change that was shown, and waits for what drains if that is wanted.
+    /// Makes the change that was shown; with `--wait`, waits for retired queues to drain.
     async fn carry_out(
         &self,
         change: &TopologyChange<'_>,
@@ -110,13 +109,13 @@ impl Apply {
             self.make(change, decide, applied).await?;
         }
         if self.wait {
-            // What was discarded is gone by now.
+            // No `discard` here: those queues are already deleted.
             self.wait(&TopologyChange::new(management, topology), applied).await?;
         }
         Ok(())
     }
 
-    /// A plan without anything to do is not asked about, unless what is retired is to be deleted.
+    /// Asks before the change. A plan without steps needs no question, unless `--wait` will delete what is retired.
     fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
         if !plan.refusals.is_empty() {
             return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
@@ -128,7 +127,7 @@ impl Apply {
         self.confirm.ask(question)
     }
 
-    /// Makes the change, and says how many steps were carried out and which are left.
+    /// Makes the change, and prints how many steps were carried out and which are left.
     async fn make(
         &self,
         change: &TopologyChange<'_>,
@@ -137,7 +136,7 @@ impl Apply {
     ) -> Result<(), Failure> {
         let before = applied.applied;
         let made = make(change, decide, applied).await;
-        // Afterwards: what cannot be written must not stop it half-way.
+        // Print after the change: a failed write must not stop it half-way.
         let mut left = applied.left.iter();
         let said = left.try_for_each(|it| self.say(format!("left for a later apply, {it}")));
         made?;
@@ -147,13 +146,13 @@ impl Apply {
         self.say(format!("applied {done} of {steps} steps"))
     }
 
-    /// To people; programs get it at the end.
+    /// Prints text to people; programs get the answer at the end.
     fn say(&self, text: impl fmt::Display) -> Result<(), Failure> {
         if self.output.is_json() { Ok(()) } else { print(text) }
     }
 
-    /// Plans, applies and pauses until nothing is left that ends without a person, then prints the plan: it is far up the
-    /// screen by now.
+    /// Plans, applies and pauses until only steps are left that need a person. Then prints the plan, because the first one has
+    /// scrolled away.
     async fn wait(
         &self,
         change: &TopologyChange<'_>,
@@ -192,7 +191,7 @@ impl Apply {
     }
 }
 
-/// Of what was done to the broker, also if it ended half-way.
+/// Records the steps in the database, also if the change ended half-way.
 pub(super) async fn record(
     settings: &Settings,
     action: &str,
@@ -208,7 +207,7 @@ pub(super) async fn record(
     record_where_possible(settings, action).await;
 }
 
-/// Makes the change, and notes what was carried out and what is left.
+/// Makes the change; collects in `applied` the steps that were carried out or left.
 pub(super) async fn make(
     change: &TopologyChange<'_>,
     decide: impl FnOnce(Plan) -> Result<Plan, Failure>,
@@ -227,7 +226,7 @@ pub(super) async fn make(
     change.make(decide, on_event).await.map(drop)
 }
 
-/// Stopped after any step, a change leaves a topology that works.
+/// May stop the change after any step: the topology works after each one.
 async fn at_most(
     left: Option<Duration>,
     made: impl Future<Output = Result<(), Failure>>,

@@ -1,4 +1,4 @@
-//! `overdue check`: everything there is to say about the topology file, without a broker.
+//! `overdue check`: every finding about the topology file, without a broker.
 
 use clap::Args;
 
@@ -68,7 +68,7 @@ impl Check {
     }
 }
 
-/// One line about a topology that can be used.
+/// Summary of a valid topology, in one line.
 fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
     let valid = format!(
         "topology `{}` is valid: strategy `{}`, {}, {}, {}",
@@ -82,7 +82,6 @@ fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
     if counts.is_empty() { valid } else { format!("{valid}; {counts}") }
 }
 
-/// The plural is irregular.
 fn retries(number: usize) -> String {
     format!("{number} {}", if number == 1 { "retry" } else { "retries" })
 }

@@ -1,4 +1,4 @@
-//! `overdue database`: the tables that are ours, and the reference order tables.
+//! `overdue database`: creates the worker's own tables, and the reference order tables.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::{
     topology::{Timeout, Topology},
 };
 
-/// The states of the reference tables that have a deadline: effect, status, column.
+/// States of the reference tables that have a deadline: effect, status, column.
 const STATES: [(&str, &str, &str); 3] = [
     ("close", "unpaid", "due_at"),
     ("cancel", "paid", "ship_by"),
@@ -48,7 +48,7 @@ impl Database {
         let Self::Init { reference_tables, trigger, confirm } = self;
         let store = setup::store(settings)?;
         let search_path = &settings.database.search_path;
-        // Without a topology file workers bring their timeouts.
+        // Without a topology file, no timeouts are written here: workers write theirs.
         let topology = (trigger || settings.topology.is_file()).then(|| setup::topology(settings));
         let topology = topology.transpose()?;
         if let Some(topology) = &topology {
@@ -65,14 +65,14 @@ impl Database {
         };
         let (mut dropped, others): (Vec<_>, Vec<_>) =
             callers.into_iter().partition(|caller| caller.is_ours);
-        // A trigger that fails already stops no further statement.
+        // A trigger that fails already makes no further statement fail.
         let (refused, failing): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|caller| removed.contains(&caller.timeout));
         refuse(&refused, &settings.topology)?;
         let state_of =
             |it: &ScheduleTrigger| states.iter().find(|state| state.is_scheduled_by(&it.name));
         if trigger {
-            // They get the timeout that their state has now.
+            // These triggers get the present timeout of their state.
             dropped.retain(|it| state_of(it).is_none());
         }
         let triggers =
@@ -111,7 +111,7 @@ impl Database {
             if trigger {
                 install(&store, &states).await?;
             }
-            // Last, and no trigger calls them any more: one that fails ends the transaction of an order.
+            // Drop triggers before their timeouts, and last: a trigger without its timeout fails the transaction of an order.
             store.drop_triggers(&dropped).await?;
             store.set_timeouts(&topology.name, &[], &removed).await?;
         }
@@ -123,7 +123,7 @@ fn names(topology: &Topology) -> Vec<&str> {
     topology.timeouts.iter().map(|timeout| timeout.name.as_str()).collect()
 }
 
-/// A deadline without a time zone is refused here, too. Other mistakes, and tables that are not there yet, are for `overdue effect check`.
+/// Refuses a deadline without a time zone. Other mistakes, and missing tables, are left to `overdue effect check`.
 async fn refuse_without_zone(
     store: &Store,
     settings: &Settings,
@@ -141,7 +141,7 @@ async fn refuse_without_zone(
     Ok(())
 }
 
-/// A trigger of another team would fail, and with it each statement that fires it.
+/// Refuses triggers of other teams: each statement that fires one would fail.
 fn refuse(others: &[ScheduleTrigger], file: &Path) -> Result<(), Failure> {
     if others.is_empty() {
         return Ok(());
@@ -155,7 +155,6 @@ fn refuse(others: &[ScheduleTrigger], file: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// The states of the reference tables for which the topology has a timeout.
 fn states(topology: &Topology) -> Vec<ScheduledState<'_>> {
     STATES
         .iter()

@@ -1,4 +1,4 @@
-//! `overdue demo`: orders that are paid, orders that are not, and a worker that closes only those.
+//! `overdue demo`: some orders are paid, others are not, and a worker closes only the unpaid ones.
 
 use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
@@ -31,16 +31,16 @@ use crate::{
     },
 };
 
-/// Findings shown of a file with more of them.
+/// Findings of a file that are shown.
 const SHOWN: usize = 20;
-/// The shortest time that an order can have to be paid: its creation, its publishing and its payment need some of it.
+/// The shortest time from creation to deadline: the order must be created, published and paid in it.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Created per second by default: 2,000 orders take two seconds.
+/// Orders created per second by default: 2,000 orders take two seconds.
 const RATE: u32 = 1_000;
-/// Of real orders. At 500 a second payments and closings come late by tens of milliseconds on two cores that have other
-/// work too, at 300 they do not.
+/// Real orders created per second by default. On two cores with other work, payments and closings were tens of milliseconds late
+/// at 500 a second, but not at 300.
 const REAL_RATE: u32 = 300;
-/// How many times faster than real orders are played by default: 30 minutes are 3 s.
+/// Default speed for real orders: 30 minutes take 3 s.
 const REAL_SPEED: u32 = 600;
 
 /// Play orders, payments and deadlines against a real worker, and check every invariant
@@ -87,14 +87,12 @@ pub(super) struct DemoArgs {
     output: Output,
 }
 
-/// What is played.
 #[derive(Clone, Debug)]
 enum Orders {
     Number(u32),
     Real(PathBuf),
 }
 
-/// Who closes the orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WorkerPlace {
     /// A worker in this process
@@ -109,7 +107,7 @@ impl DemoArgs {
             return remove(settings, run).await;
         }
         let run = RunId::new(rand::random());
-        // Short enough to be typed again.
+        // 32 bits are short enough to be typed again.
         let seed = self.seed.unwrap_or_else(|| rand::random::<u32>().into());
         let (script, rate) = self.script(&run, seed)?;
         let orders = script.orders.len();
@@ -130,7 +128,7 @@ impl DemoArgs {
         verdict(&report)
     }
 
-    /// What is played, and how many orders are created a second. A file is read whole; nothing has been created by then.
+    /// The orders, and how many are created per second. A file is read to its end before any order is created.
     fn script(&self, run: &RunId, seed: u64) -> Result<(Script, u32), Failure> {
         match &self.orders {
             Orders::Number(orders) => {
@@ -171,7 +169,7 @@ impl DemoArgs {
         }
     }
 
-    /// From creation to deadline, at the speed of the orders.
+    /// Time from creation to deadline, at the speed of the demo.
     fn time(&self, usual: &str, usual_speed: u32) -> Result<Ttl, Failure> {
         let after = match &self.after {
             Some(after) => after.clone(),
@@ -197,7 +195,7 @@ impl DemoArgs {
         let topology = setup::topology(settings)?;
         let timeout = self.timeout(settings, &topology)?;
         let route = topology.route(timeout, &delay)?;
-        // The tables first: a worker checks them when it is prepared.
+        // Create the tables first, because preparing a worker checks them.
         let store = setup::store(settings)?;
         OrderService::ensure_tables(&store, &database.search_path).await?;
         let inputs = Services::open(settings)?;
@@ -211,7 +209,7 @@ impl DemoArgs {
         let queue = queues.into_iter().next().unwrap_or_default();
         let payment_connections = usize::from(self.payers);
         let payments =
-            // Payments have none of the half that closes.
+            // Payments cannot use the half for closing.
             Store::new(database.url.expose(), &database.search_path, 2 * payment_connections)?;
         Ok(Demo {
             seed,
@@ -229,7 +227,8 @@ impl DemoArgs {
         })
     }
 
-    /// The orders of a run are in the reference tables; they are unpaid, or paid in time. In tables of others it plays nothing.
+    /// The timeout that closes the orders of a run, which are in the reference tables: unpaid, or paid in time. If other tables
+    /// are configured, the demo is refused.
     fn timeout<'a>(
         &'a self,
         settings: &Settings,
@@ -241,7 +240,7 @@ impl DemoArgs {
             closing.filter(|_| !is_replaced).map(|it| it.name.as_str()).collect();
         let file = settings.topology.display();
         let lacks = match (self.timeout.as_deref(), &closing[..]) {
-            // Its route says which there are.
+            // `topology.route` reports an unknown name.
             (Some(name), _) if closing.contains(&name) || topology.timeout(name).is_none() => {
                 return Ok(name);
             }
@@ -275,7 +274,7 @@ async fn remove(settings: &Settings, run: RunId) -> Result<(), Failure> {
     print(format!("removed {} of {run}", counted(orders, "order")))
 }
 
-/// A file named like a number is named with its folder: `./2000`.
+/// A number of orders, or a file. For a file whose name is a number, write `./2000`.
 fn orders(text: &str) -> Result<Orders, String> {
     match text.parse() {
         Ok(number) if (1..=1_000_000).contains(&number) => Ok(Orders::Number(number)),
@@ -291,7 +290,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What went wrong, and what to do about the rows.
+/// Adds how to remove the rows of the run.
 fn failure(run: &RunId, error: DemoError) -> Failure {
     let failure = match error {
         DemoError::Store(error) => error.into(),
@@ -318,7 +317,7 @@ fn verdict(report: &DemoReport) -> Result<(), Failure> {
     }
 }
 
-/// Reports the progress on standard error every five seconds until it is dropped.
+/// Reports the progress on standard error every five seconds until the future is dropped.
 async fn show(progress: &watch::Sender<Progress>, orders: usize) {
     let mut ticks = interval(LINE_EVERY);
     let began = ticks.tick().await;

@@ -1,4 +1,4 @@
-//! `overdue doctor`: looks at broker, database and machine, and says what to fix.
+//! `overdue doctor`: checks broker, database and machine, and prints what to fix.
 
 use clap::Args;
 

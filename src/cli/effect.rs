@@ -1,4 +1,4 @@
-//! `overdue effect check`: an effect on the live schema, in a transaction that is rolled back.
+//! `overdue effect check`: runs an effect on the live schema, in a transaction that is rolled back.
 
 mod described;
 mod trial;
@@ -139,46 +139,45 @@ async fn check(store: &Store, effect: &Effect, orders: &[OrderId]) -> Result<Che
     let open = store.open_orders(effect, MOST_COUNTED).await?;
     let trial = Trial::of(store, effect, orders).await?;
     let would_do = match WouldDo::of(store, effect, &trial.open, open.as_ref()).await {
-        // The trial names a row that cannot be closed, whatever SQLSTATE its trigger raises, and says what becomes of the others.
+        // The trial names the row that cannot be closed, whatever SQLSTATE its trigger raises, and the outcomes of the other
+        // rows.
         Err(error) if error.is_answer() => Some(WouldDo::unknown(&error)),
         would_do => would_do?,
     };
     Ok(Checked::new(effect, &plan, trial, open, would_do))
 }
 
-/// Open orders that a check counts.
 const MOST_COUNTED: i64 = 100_000;
 
-/// Each effect that was looked at.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     effects: Vec<Checked>,
 }
 
-/// The result of a look at an effect.
+/// The result of the check of an effect.
 #[derive(Debug, Serialize)]
 struct Checked {
     effect: String,
     file: String,
-    /// Orders that it was tried on.
+    /// Orders that the effect was tried on.
     orders: usize,
     /// Orders that are open, overdue or not, and the last deadline: what `overdue rebuild` publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Open>,
-    /// Their outcomes: the word, and the number of orders.
+    /// Number of orders by outcome.
     outcomes: BTreeMap<String, usize>,
-    /// Why the first that fails does.
+    /// The reason of the first failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
-    /// A part that could not be tried.
+    /// A part of the effect that the check could not try.
     #[serde(skip_serializing_if = "Option::is_none")]
     untried: Option<String>,
-    /// `table by index`.
+    /// Index scans: `table by index`.
     finds: Vec<String>,
-    /// `table in the order of columns`.
+    /// Locks: `table in the order of columns`.
     locks: Vec<String>,
     warnings: Vec<String>,
-    /// Of a described effect.
+    /// Only for a described effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     would_do: Option<WouldDo>,
 }
@@ -186,14 +185,13 @@ struct Checked {
 #[derive(Debug, Serialize)]
 struct Open {
     orders: u64,
-    /// Whether it is not counted to its end.
+    /// Whether counting stopped before the last order.
     more: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_due: Option<String>,
 }
 
 impl Report {
-    /// The first failure.
     fn failed(&self) -> Option<String> {
         self.effects.iter().find_map(|Checked { effect, failure, untried, would_do, .. }| {
             let failed = failure.as_ref().map(|why| format!("effect `{effect}` fails: {why}"));
@@ -209,7 +207,8 @@ impl Report {
 }
 
 impl Checked {
-    /// Of a large table without the index that a look for overdue rows needs: nothing is tried that would read all of it.
+    /// The result for a large table without the index for overdue rows: any trial would read the whole table, so nothing is
+    /// tried.
     fn without_index(effect: &Effect, plan: &EffectPlan, finding: String) -> Self {
         let untried = "nothing was tried, because a look for open rows would read too many of them"
             .to_owned();
@@ -268,7 +267,7 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
     let mut warnings: Vec<String> =
         plan.scans.iter().filter(|it| it.is_large()).map(scan).collect();
     let unordered = plan.locks.iter().filter(|it| it.order.is_none()).map(|it| &it.table);
-    // A described effect orders its rows by joins that no plan shows; benchmarks and tests look at its locks.
+    // A described effect orders its rows by joins that no plan shows; benchmarks and tests check its locks.
     let changed = plan.unordered.iter().filter(|_| effect.description().is_none());
     let unordered: BTreeSet<&String> = unordered.chain(changed).collect();
     warnings.extend(unordered.into_iter().map(|table| {
@@ -277,7 +276,7 @@ fn warnings(effect: &Effect, plan: &EffectPlan) -> Vec<String> {
              key FOR NO KEY UPDATE before they are changed"
         )
     }));
-    // Of a described effect the program has written the joins.
+    // The program wrote the joins of a described effect.
     let pairs = plan.pairs.iter().filter(|_| effect.description().is_none());
     warnings.extend(pairs.map(|condition| {
         format!(

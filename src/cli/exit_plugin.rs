@@ -1,4 +1,4 @@
-//! `overdue exit-plugin`: from an exchange of the delayed message plugin to `[compat.x-delay]`, step by step.
+//! `overdue exit-plugin`: guides from an exchange of the delayed message plugin to `[compat.x-delay]`, step by step.
 
 mod guide;
 
@@ -84,7 +84,7 @@ impl ExitPlugin {
         })
     }
 
-    /// Every exchange of the plugin, for who does not know how many there are.
+    /// Lists every exchange of the plugin.
     async fn list(
         &self,
         topology: &Topology,
@@ -106,12 +106,11 @@ impl ExitPlugin {
         self.output.print(&List { version: 1, virtual_host: management.virtual_host(), exchanges })
     }
 
-    /// Its name; none is asked for where all are listed.
+    /// The name of the exchange; empty if all exchanges are listed.
     fn name(&self) -> &str {
         self.exchange.as_deref().unwrap_or_default()
     }
 
-    /// What it is, and how it routes.
     fn state(
         &self,
         topology: &Topology,
@@ -165,8 +164,8 @@ impl ExitPlugin {
         ))
     }
 
-    /// Those that would be lost with the plugin's exchange, in both directions; of one that is ours, those by which messages
-    /// come early.
+    /// Bindings to replace. Of the plugin's exchange: bindings from and to it, which would be lost with it. Of our exchange:
+    /// bindings by which messages come early.
     fn bindings(&self, topology: &Topology, state: State, observed: &Snapshot) -> Vec<OldBinding> {
         let bindings = &observed.objects.bindings;
         let old = bindings.iter().filter(|it| match state {
@@ -185,12 +184,12 @@ impl ExitPlugin {
         old.map(pair).collect()
     }
 
-    /// Whether messages come to the exchange by it.
+    /// Whether the binding routes messages to the exchange.
     fn feeds(&self, binding: &Binding) -> bool {
         !binding.to_queue && binding.destination == self.name()
     }
 
-    /// Shows what is to be copied, asks, and copies it. First where it leads, so that nothing is lost wherever this stops.
+    /// Shows the bindings to copy, asks, and copies them. Creates the exchanges first, so that an interruption loses no message.
     async fn bind(
         &self,
         management: &Management,
@@ -223,7 +222,8 @@ impl ExitPlugin {
         let lock = TopologyLock::acquire(management.address(), topology, waits).await?;
         let (due, entry) = (topology.compat_due_exchange(), topology.compat_in_exchange());
         let wanted = topology.objects();
-        // Until `apply` makes what stands behind the entry, it drops the copies of what still comes by the old way.
+        // Until `apply` creates the queues behind the entry, copied messages are dropped there; the originals still take the old
+        // way.
         for name in [topology.mark_exchange(), topology.park_exchange(), due, entry] {
             if let Some(exchange) = wanted.exchanges.get(&name) {
                 management.apply(&Change::CreateExchange(exchange.clone())).await?;
@@ -267,7 +267,7 @@ mod tests {
         Binding { source, destination, to_queue, routing_key, arguments: BTreeMap::new() }
     }
 
-    /// A broker with the plugin's exchange `it's old`: fed by `events`, and with a queue and an exchange bound to it.
+    /// A broker with the plugin's exchange `it's old`: `events` feeds it, and a queue and an exchange are bound to it.
     fn broker() -> Snapshot {
         let mut broker = Snapshot::default();
         let name = "it's old".to_owned();

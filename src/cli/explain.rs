@@ -27,17 +27,16 @@ pub(super) struct Explain {
     output: Output,
 }
 
-/// The answer.
 #[derive(Debug, Serialize)]
 struct Explanation {
     order: ExplainedOrder,
 }
 
-/// What database and broker said.
+/// Answers of the database and the broker.
 #[derive(Debug, Serialize)]
 struct ExplainedOrder {
     id: String,
-    /// Of the effect that says most: `not_due`, `overdue`, `guarded`, `final`, `busy`, `failed` or `unknown`.
+    /// Status of the most relevant effect: `not_due`, `overdue`, `guarded`, `final`, `busy`, `failed` or `unknown`.
     status: Option<&'static str>,
     due_at: Option<Timestamp>,
     answer: Answer,

@@ -59,7 +59,7 @@ impl Export {
         print(text)
     }
 
-    /// A flag of another format is a mistake, not to be passed over in silence.
+    /// Refuses a flag that belongs to another format, instead of ignoring it.
     fn check(&self) -> Result<(), Failure> {
         for (is_given, flag, format, name) in [
             (self.create_vhost, "--create-vhost", Format::Definitions, "definitions"),
@@ -83,7 +83,7 @@ fn no_ladder(topology: &Topology) -> Failure {
     ))
 }
 
-/// The virtual host a text is for: as given, or the one of the settings.
+/// The virtual host that the text is for: the given one, or that in the settings.
 pub(super) fn virtual_host(given: Option<String>, settings: &Settings) -> Result<String, Failure> {
     let vhost = match given {
         Some(vhost) => vhost,
@@ -93,7 +93,7 @@ pub(super) fn virtual_host(given: Option<String>, settings: &Settings) -> Result
     Ok(vhost)
 }
 
-/// A line break in a name would end the comment or command it stands in.
+/// Refuses control characters: a line break in a name would end the comment or the command around it.
 pub(super) fn printable(what: &str, text: &str) -> Result<(), Failure> {
     if text.chars().any(char::is_control) {
         return Err(Failure::usage(format!("{what} has a control character: {text:?}")));

@@ -1,4 +1,4 @@
-//! `overdue generate`: what a package installs beside the program, and the schemas of its formats.
+//! `overdue generate`: writes the files that a package installs next to the program, and the schemas of its formats.
 
 use std::{fs, path::PathBuf};
 
@@ -34,7 +34,6 @@ pub(super) enum Generate {
     },
 }
 
-/// Formats with a schema.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum Described {
     /// topology.toml
@@ -50,7 +49,7 @@ impl Generate {
             Self::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut program, "overdue", &mut script);
-                // Nothing in it comes from others, and a shell reads it.
+                // Printed unescaped: a shell reads the script, and it has no text from outside.
                 write_control(&String::from_utf8_lossy(&script)).map(drop)
             }
             Self::Man { folder } => {

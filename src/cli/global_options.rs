@@ -1,4 +1,4 @@
-//! The options that every command has, and the settings that follow from them.
+//! Options of every command, and the settings that follow from them.
 
 use std::{
     fs,
@@ -10,8 +10,8 @@ use clap::Args;
 use super::{exit::Failure, output};
 use crate::config::{Flags, SecretUrl, Settings};
 
-/// They are global, so every command has them; under a heading of their own they do not stand between the options
-/// of a command that asks nobody.
+/// Heading of its own for the connection options. They are global, and would otherwise be among the options of commands that ask
+/// no service.
 const CONNECTIONS: &str = "Connections (for commands that ask broker or database)";
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl Global {
         Ok(Settings::load(self.config.as_deref(), &flags)?)
     }
 
-    /// Says once which flag shows a password.
+    /// Prints a warning for each flag whose value has a password.
     pub(super) fn warn_of_passwords(&self) {
         let shown = self.urls().into_iter().filter(Url::shows_a_password);
         for Url { flag, .. } in shown {
@@ -81,7 +81,7 @@ impl Global {
     }
 }
 
-/// A URL from its flag or from the file that is named instead.
+/// A URL from its flag or its `-file` flag.
 struct Url<'a> {
     flag: &'static str,
     given: Option<&'a SecretUrl>,

@@ -11,7 +11,7 @@ use crate::{
     listen::ask::ask,
 };
 
-/// Docker waits 30 s by default, compose files often less.
+/// Docker's time-out is 30 s by default; compose files often have less.
 const ASK_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Ask the worker of this machine whether it is ready: exit code 0, or 1 and one line
@@ -27,7 +27,6 @@ pub(super) struct Health {
     output: Output,
 }
 
-/// What the worker says.
 #[derive(Serialize)]
 struct HealthAnswer {
     version: u32,

@@ -1,4 +1,4 @@
-//! `overdue init`: looks at a table, and writes topology.toml and overdue.toml for it.
+//! `overdue init`: reads a table from the catalog, and writes topology.toml and overdue.toml for it.
 
 mod dialogue;
 mod files;
@@ -28,7 +28,7 @@ use crate::{
     text::{counted, did_you_mean, quote},
 };
 
-/// Most tables that are named.
+/// Tables that are named at most.
 const MOST_TABLES: usize = 10;
 
 /// Look at a table, and write topology.toml and overdue.toml with the effect that closes its overdue rows
@@ -50,7 +50,7 @@ pub(super) struct Init {
     answers: Answers,
 }
 
-/// A table that is looked at.
+/// The table that `init` is for.
 struct Subject<'a> {
     store: Store,
     table: TableName,
@@ -94,7 +94,7 @@ impl Init {
     }
 
     fn next_steps(&self, index: &[String]) -> Result<(), Failure> {
-        // A command looks for its settings in the folder where it runs.
+        // A command reads its settings from the folder where it runs.
         let enter = (self.folder != Path::new("."))
             .then(|| format!("cd {}", quote(&self.folder.display().to_string())));
         let index = (!index.is_empty()).then(|| {
@@ -113,7 +113,7 @@ impl Init {
     }
 }
 
-/// Prints the points that need an answer, if there are any.
+/// Prints the points that need an answer; fails if there are any.
 fn needs_answer(proposal: &Proposal, unfit: Option<String>) -> Result<(), Failure> {
     let question = |it: &Ask| format!("{}\n       {}", it.why, it.options().join("\n       "));
     let questions: Vec<String> = proposal.questions().map(question).chain(unfit).collect();
@@ -134,7 +134,7 @@ fn needs_answer(proposal: &Proposal, unfit: Option<String>) -> Result<(), Failur
 }
 
 impl Subject<'_> {
-    /// The proposal for the table as it is found now.
+    /// Reads the table as it is now, and makes the proposal for it.
     async fn look(&self, answers: &Answers) -> Result<(Proposal, Found), Failure> {
         let Self { store, table, own_schema } = self;
         let found = match store.found(table, own_schema, answers).await {
@@ -176,7 +176,7 @@ fn or_meant(meant: Option<&str>) -> String {
     meant.map_or_else(String::new, |it| format!(" (did you mean {it}?)"))
 }
 
-/// Names of columns that a table does not have are mistyped.
+/// Refuses `--set` with a column that the table does not have: the name is mistyped.
 fn check_columns(answers: &Answers, found: &Found) -> Result<(), Failure> {
     let Some(table) = found.table() else { return Ok(()) };
     let known: Vec<&str> = table.columns.iter().map(|it| it.name.as_str()).collect();
@@ -191,7 +191,7 @@ fn check_columns(answers: &Answers, found: &Found) -> Result<(), Failure> {
     }
 }
 
-/// Has PostgreSQL read the description: the statements of its index, or the mistake.
+/// PostgreSQL reads the description: returns the statements of its index, or the mistake.
 async fn prove(
     store: &Store,
     proposal: &Proposal,
@@ -222,7 +222,7 @@ async fn prove(
     Ok((index(&description, &facts).unwrap_or_default(), None))
 }
 
-/// Tables that look as if they had overdue rows, and the command for each.
+/// Prints the tables that look as if they had overdue rows, and the command for each.
 async fn name_tables(store: &Store, own_schema: &str) -> Result<(), Failure> {
     let tables = store.readable_tables(own_schema).await?;
     let seen = counted(tables.len(), "table");

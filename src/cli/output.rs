@@ -1,4 +1,4 @@
-//! How a command answers: text for people or JSON for programs, and the question before a change.
+//! Output of commands: text for people or JSON for programs, and the confirmation before a change.
 
 use std::{
     fmt::Display,
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::exit::Failure;
 use crate::text::{printable, printable_json};
 
-/// Of every command that reports.
+/// Output options of each command that reports.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct Output {
     /// The form of the answer
@@ -19,7 +19,6 @@ pub(super) struct Output {
     form: Form,
 }
 
-/// Forms of an answer on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// For people
@@ -30,12 +29,10 @@ enum Form {
 }
 
 impl Output {
-    /// Whether it is for programs.
     pub(super) fn is_json(self) -> bool {
         self.form == Form::Json
     }
 
-    /// Prints the answer.
     pub(super) fn print<T: Serialize + Display>(self, answer: &T) -> Result<(), Failure> {
         match self.form {
             Form::Text => print(answer.to_string().trim_end()),
@@ -43,7 +40,7 @@ impl Output {
         }
     }
 
-    /// Shows what an answer is going to be about: a program waits for the answer.
+    /// Prints what the command would change; with JSON to standard error, because programs read standard output.
     pub(super) fn preview(self, text: impl Display) -> Result<(), Failure> {
         match self.form {
             Form::Text => print(text),
@@ -55,7 +52,7 @@ impl Output {
     }
 }
 
-/// Of every command that shows first what it would change.
+/// Options of each command that shows first what it would change.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Confirm {
     /// Do not ask; without a terminal nothing is done unless this is set
@@ -64,7 +61,7 @@ pub(super) struct Confirm {
 }
 
 impl Confirm {
-    /// Asks whether to go on. `USAGE` when there is no terminal to ask at, `FAILED` when the answer is not yes.
+    /// Asks whether to continue. Fails with `USAGE` without a terminal, and with `FAILED` if the answer is not yes.
     pub(super) fn ask(&self, question: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
@@ -88,26 +85,24 @@ impl Confirm {
     }
 }
 
-/// A JSON object with a list that may be long: it is written entry by entry.
+/// A JSON object with a long list, which is written entry by entry.
 pub(super) struct JsonList {
     is_empty: bool,
 }
 
 impl JsonList {
-    /// Writes the version and the name of the list.
     pub(super) fn begin(name: &str) -> Result<Self, Failure> {
         print_part(&format!("{{\n\"version\": 1,\n\"{name}\": ["))?;
         Ok(Self { is_empty: true })
     }
 
-    /// Writes an entry, in a line of its own.
     pub(super) fn entry(&mut self, entry: &impl Serialize) -> Result<(), Failure> {
         let separator = if self.is_empty { "\n" } else { ",\n" };
         self.is_empty = false;
         print_part(&format!("{separator}{}", in_one_line(entry)?))
     }
 
-    /// Writes the fields of `rest`, which is an object with one at least.
+    /// Writes the fields of `rest`, an object with at least one field.
     pub(super) fn end(self, rest: &impl Serialize) -> Result<(), Failure> {
         let rest = in_one_line(rest)?;
         let end = if self.is_empty { "]" } else { "\n]" };
@@ -117,13 +112,13 @@ impl JsonList {
 
 /// Writes text to standard output, safe for a terminal, with a line break at its end.
 ///
-/// Whoever read it may be gone (`overdue check | head -1`): then nobody wants the rest, and the command goes on to
-/// its own end and exit code. `println!` would panic there.
+/// The reader may be gone (`overdue check | head -1`): then the rest of the text is dropped, and the command continues to its own
+/// end and exit code. `println!` would panic there.
 pub(super) fn print(text: impl Display) -> Result<(), Failure> {
     print_again(text).map(drop)
 }
 
-/// The same of what has no end of its own; whether somebody reads it.
+/// Prints like [`print`]; returns false if the reader is gone, so that an endless output can stop.
 pub(super) fn print_again(text: impl Display) -> Result<bool, Failure> {
     let mut text = text.to_string();
     if !text.ends_with('\n') {
@@ -132,12 +127,12 @@ pub(super) fn print_again(text: impl Display) -> Result<bool, Failure> {
     write_control(&printable(&text))
 }
 
-/// The same without a line break at the end.
+/// Prints without a line break at the end.
 fn print_part(text: &str) -> Result<(), Failure> {
     write_control(&printable(text)).map(drop)
 }
 
-/// Writes what a terminal is to act on: nothing of others may be in it. Gives whether somebody reads it.
+/// Writes text with terminal control sequences; it must have no text from outside. Returns false if the reader is gone.
 pub(super) fn write_control(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -147,12 +142,11 @@ pub(super) fn write_control(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Writes a value as JSON to standard output.
 pub(super) fn print_json(answer: &impl Serialize) -> Result<(), Failure> {
     print(printable_json(&serde_json::to_string_pretty(answer).map_err(not_json)?))
 }
 
-/// The same in one line, for one answer after the other; whether somebody reads it.
+/// Prints a value as JSON in one line; returns false if the reader is gone.
 pub(super) fn print_line(answer: &impl Serialize) -> Result<bool, Failure> {
     print_again(in_one_line(answer)?)
 }
@@ -166,7 +160,7 @@ fn not_json(error: serde_json::Error) -> Failure {
     Failure::failed(format!("cannot write JSON: {error}"))
 }
 
-/// Writes a line to standard error, safe for a terminal: progress, notes. A line that cannot be written there is dropped.
+/// Writes a line to standard error, safe for a terminal: progress, notes. A failed write is ignored.
 pub(super) fn report(text: impl Display) {
     let _nobody_reads = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
 }

@@ -1,4 +1,4 @@
-//! `overdue parked`: look into the parking lots of a topology, put messages back, and drop what is of no use.
+//! `overdue parked`: lists the messages of a topology's parking lots, replays them, and drops them.
 
 mod list;
 mod replay_and_drop;
@@ -38,7 +38,7 @@ async fn lots(settings: &Settings) -> Result<Lots, Failure> {
     Lots::open(Arc::new(Services::open(settings)?)).await
 }
 
-/// Which messages; all conditions have to be met.
+/// Selects messages that meet all conditions.
 #[derive(Clone, Debug, Args)]
 struct Select {
     /// Only messages whose reason has this text in it
@@ -72,7 +72,7 @@ impl Select {
     }
 }
 
-/// A variable that is not set in a script would ask for everything.
+/// Refuses an empty value: an unset variable in a script would select all messages.
 fn some_text(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it is empty") } else { Ok(text.to_owned()) }
 }

@@ -1,4 +1,4 @@
-//! `overdue pause`, `resume` and `pauses`: no worker closes an order of a timeout for a while.
+//! `overdue pause`, `resume` and `pauses`: for a while no worker closes orders of a timeout.
 
 use std::{fmt, num::NonZeroU32};
 
@@ -48,13 +48,13 @@ pub(super) struct Pauses {
     output: Output,
 }
 
-/// With or without the unit.
+/// Reads `500` or `500/s`.
 fn rate(text: &str) -> Result<NonZeroU32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     number.parse().map_err(|_| format!("`{text}` is not a number of orders per second, e.g. 500"))
 }
 
-/// What is paused now.
+/// Pauses that are active now.
 #[derive(Serialize)]
 struct PausesAnswer {
     version: u32,
@@ -89,7 +89,7 @@ impl fmt::Display for PausesAnswer {
     }
 }
 
-/// What was ended.
+/// The pause that was ended.
 #[derive(Serialize)]
 struct Resumed {
     version: u32,

@@ -1,4 +1,4 @@
-//! `overdue permissions`: the least rights of everyone who uses the topology; asks no broker.
+//! `overdue permissions`: the least rights of each user of the topology; asks no broker.
 
 use std::collections::BTreeSet;
 
@@ -97,7 +97,7 @@ impl Permissions {
     }
 }
 
-/// JSON has no comments, so this goes to standard error.
+/// Warnings go to standard error, because JSON has no comments.
 fn warn(request: &Request) {
     if request.create_users {
         report(

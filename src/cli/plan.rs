@@ -1,4 +1,4 @@
-//! `overdue plan`: what `apply` would do, and what waits; changes nothing.
+//! `overdue plan`: shows what `apply` would change, and the messages that wait; changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,8 @@ impl Discard {
         self.queues.iter().cloned().collect()
     }
 
-    /// A misspelt name would do nothing in silence. Not an error: the second run of a pipeline finds none either.
+    /// Reports names in `--discard` that no plan deletes. A misspelt name is not an error: in the second run of a pipeline the
+    /// queue is gone.
     pub(super) fn note(&self, plan: &Plan) {
         let leaving = plan.leaving();
         let refused = |name: &str| {

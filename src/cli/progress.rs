@@ -1,13 +1,12 @@
-//! A line on standard error every five seconds: how many messages a command has come to.
+//! A line on standard error every five seconds: the number of messages that a command has processed.
 
 use std::time::{Duration, Instant};
 
 use super::output::report;
 
-/// Time between two lines.
 pub(super) const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// A count that is reported while it grows.
+/// A growing count that is reported.
 pub(super) struct Progress {
     what: &'static str,
     expected: Option<u64>,
@@ -16,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// `what` is counted, e.g. "messages dropped", up to a number if it is known.
+    /// `what` names the counted things, e.g. "messages dropped"; `expected` is their total, if known.
     pub(super) fn new(what: &'static str, expected: Option<u64>) -> Self {
         Self { what, expected, count: 0, reported: Instant::now() }
     }

@@ -1,4 +1,4 @@
-//! `overdue publish`: a due notice, or many as lines of JSON.
+//! `overdue publish`: publishes one due notice, or many from lines of JSON.
 
 use std::{fmt, future::ready, mem::replace, pin::pin};
 
@@ -37,9 +37,9 @@ use crate::{
     wire::{DueNotice, Message},
 };
 
-/// Messages on their way at once; the publisher's own window is smaller than two of these.
+/// Messages published at the same time; the publisher's own window is smaller than two of these.
 const IN_FLIGHT: usize = 1_024;
-/// A due notice has a hundred bytes; a longer line is not one.
+/// A due notice has about a hundred bytes; a longer line is not a notice.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 const LINES: &str = "Without an order, lines of JSON from standard input:\n  \
@@ -86,7 +86,7 @@ struct Wish {
     due_at: Option<Timestamp>,
 }
 
-/// An order id as text, or as a whole number of 64 bits, as in a notice.
+/// Reads an order id as text, or as a whole number of 64 bits, as in a notice.
 fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(id) => Ok(Some(id)),
@@ -96,7 +96,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 }
 
 impl Wish {
-    /// The notice and its route; `flags` say what `self` does not.
+    /// The notice and its route; `flags` are the defaults for what `self` leaves out.
     fn message(&self, flags: &Publish, topology: &Topology) -> Result<(Route, Message), Failure> {
         let wish = &flags.wish;
         let id = self.order_id.as_deref().unwrap_or_default();
@@ -119,7 +119,7 @@ impl Wish {
         Ok((route.clone(), message(route, &DueNotice { order_id, due_at })))
     }
 
-    /// The delay that it names, if it does.
+    /// The delay that the line or the flags name.
     fn delay(&self) -> Result<Option<Delay>, Failure> {
         match (&self.level, &self.category, self.after) {
             (None, None, None) => Ok(None),
@@ -131,7 +131,7 @@ impl Wish {
     }
 }
 
-/// What became of the lines.
+/// Results of the lines.
 #[derive(Serialize)]
 struct Answer {
     published: usize,
@@ -156,14 +156,14 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Where a notice is published.
+/// The route of a notice.
 #[derive(Serialize)]
 struct Way<'a> {
     exchange: &'a str,
     routing_key: &'a str,
-    /// The level that delays it; ladder and delayed-exchange have none.
+    /// The level that delays the notice; ladder and delayed-exchange have none.
     level: Option<&'a str>,
-    /// In milliseconds, for the exchange of the delayed message plugin.
+    /// The delay in milliseconds, for the exchange of the delayed message plugin.
     #[serde(rename = "x-delay", skip_serializing_if = "Option::is_none")]
     x_delay: Option<u32>,
 }
@@ -225,7 +225,8 @@ impl Publish {
     }
 }
 
-/// Lines that are not blank, by number. The last is the first that cannot be read, or sent because the connection is gone.
+/// Lines that are not blank, with their numbers. Ends after the first line that cannot be read, or cannot be sent because the
+/// connection is closed.
 fn lines(publisher: &Publisher) -> impl Stream<Item = (usize, Result<Bytes, Failure>)> {
     let codec = AnyDelimiterCodec::new_with_max_length(b"\n".into(), b"".into(), MAX_LINE_BYTES);
     let lines = FramedRead::new(io::stdin(), codec).enumerate().scan(false, |over, (n, line)| {
@@ -249,7 +250,7 @@ fn read(line: &[u8]) -> Result<Wish, Failure> {
     })
 }
 
-/// Whether the broker has all queues on the way of a notice. Without one it confirms the notice and parks it.
+/// Fails if the broker lacks a queue on the route of the notice: the broker would confirm and park it.
 fn check(route: &Route, routes: &LevelRoutes) -> Result<(), Failure> {
     let Route { exchange, routing_key, .. } = route;
     let timeout = routing_key.rsplit('.').next().unwrap_or_default();
@@ -265,10 +266,10 @@ fn check(route: &Route, routes: &LevelRoutes) -> Result<(), Failure> {
     )))
 }
 
-/// Which levels the broker routes to, and which timeouts have a queue: a message for what it does not have is confirmed and
-/// parked by an alternate exchange, and AMQP does not say so.
+/// The levels that the broker routes to, and the timeouts that have a queue. For any other level or timeout, an alternate
+/// exchange parks the message, and the broker confirms it: AMQP reports no error.
 ///
-/// A user that may not read the bindings publishes without this check.
+/// A user without the right to read the bindings publishes without this check.
 pub(super) async fn level_routes(
     settings: &Settings,
     topology: &Topology,
@@ -276,7 +277,8 @@ pub(super) async fn level_routes(
     let management = setup::management(settings)?;
     let routes = management.level_routes(topology).await.unwrap_or_default();
     if routes.absent().next().is_some()
-        // An exchange of a type that this broker cannot have: `overdue apply` would not help. Who may not ask hears it from the broker.
+        // An exchange of a type that this broker cannot have: `overdue apply` would not help. Without the right to ask, the
+        // broker's error reports it.
         && let Err(error @ ManagementError::NoExchangeType { .. }) =
             has_exchange_types(&management, topology).await
     {

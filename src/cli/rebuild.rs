@@ -1,5 +1,5 @@
-//! `overdue rebuild`: a notice for every order that is still open, from the database. That a notice is there twice does no
-//! harm: the database decides.
+//! `overdue rebuild`: publishes a notice for every order that is open in the database. A duplicate notice does no harm: the
+//! database decides.
 
 mod notices;
 
@@ -28,7 +28,7 @@ use notices::Notices;
 /// The name of the connection in the management UI.
 const LOCK_PURPOSE: &str = "overdue rebuild: holds its lock";
 
-/// Where counting open orders ends: what is counted is read.
+/// Counting open orders ends at this number, because each counted row is read.
 const MOST_COUNTED: i64 = 100_000_000;
 
 /// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
@@ -46,25 +46,23 @@ pub(super) struct Rebuild {
     output: Output,
 }
 
-/// Orders of one effect, which are read together: a notice of any of its timeouts is enough for each.
+/// Open orders of one effect, read together: for each order a notice of any of its timeouts is enough.
 struct RebuildPart<'a> {
-    /// Through which they are published.
+    /// The timeout whose notices are published.
     timeout: &'a Timeout,
     effect: &'a Effect,
 }
 
-/// What was done, for programs.
 #[derive(Serialize)]
 struct Rebuilt<'a> {
     version: u32,
     timeouts: Vec<Open<'a>>,
-    /// Notices that are confirmed.
+    /// Confirmed notices.
     published: u64,
     /// Rows whose id no message can carry.
     left_out: u64,
 }
 
-/// The open orders of a part.
 #[derive(Serialize)]
 struct Open<'a> {
     timeout: &'a str,
@@ -126,14 +124,14 @@ impl Rebuild {
             let timeouts = preview.0.iter().map(Open::of).collect();
             return print_json(&Rebuilt { version: 1, timeouts, published, left_out });
         }
-        // Without an open order the preview has said so.
+        // Without an open order the preview has reported that.
         if preview.orders() == 0 {
             return Ok(());
         }
         print(format!("published {}, all confirmed", counted(published, "notice")))
     }
 
-    /// One per effect, in the order of the file.
+    /// Makes a part for each effect, in the order of the file.
     fn parts<'a>(
         &self,
         topology: &'a Topology,
@@ -167,7 +165,7 @@ fn without(Effect { name, .. }: &Effect) -> Failure {
     ))
 }
 
-/// A notice for a level that the broker does not have would be confirmed, and parked; one for a timeout without a queue when it is
+/// Fails if the broker lacks a level or the queue of a timeout: it would confirm the notices, and park them now or when they are
 /// due.
 fn complete(routes: &LevelRoutes, parts: &[RebuildPart<'_>]) -> Result<(), Failure> {
     let absent = routes.absent().map(|exchange| format!("the broker has no exchange `{exchange}`"));
@@ -190,9 +188,9 @@ fn complete(routes: &LevelRoutes, parts: &[RebuildPart<'_>]) -> Result<(), Failu
     )))
 }
 
-/// Messages that the broker has, up to ten seconds ago.
+/// Reports the messages that the broker had up to ten seconds ago.
 async fn warn_of_waiting(management: &Management, topology: &Topology) {
-    // A user who may not ask does without.
+    // Without the right to read counts, no warning.
     let Ok(stats) = management.queue_stats().await else { return };
     let parked = topology.parked_queue();
     let prefix = format!("{}.", topology.name);
@@ -209,7 +207,7 @@ async fn warn_of_waiting(management: &Management, topology: &Topology) {
     }
 }
 
-/// What is due sooner than the shortest level lets go, and later than a worker may hold it, has no way that ends in time.
+/// Warns of orders that are due before the shortest level expires, but too late for a worker to keep their messages until then.
 fn warn_of_long_levels(topology: &Topology) {
     let rest = LONGEST_IN_HAND + Duration::from_secs(1);
     let ways = topology.timeouts.iter().filter_map(|timeout| topology.wait(timeout, rest).ok());
@@ -230,7 +228,7 @@ fn taken(queue: &str) -> Failure {
     ))
 }
 
-/// What would be published: the open orders of each part.
+/// The open orders of each part, for which notices would be published.
 struct Preview<'a>(Vec<(&'a str, OpenOrders)>);
 
 impl<'a> Preview<'a> {
@@ -279,7 +277,7 @@ impl<'a> Preview<'a> {
         text + &format!("{}, at {rate}/s: {time}", counted(orders, "notice"))
     }
 
-    /// A line for each kind of orders that get no notice.
+    /// A line for each kind of order that gets no notice.
     fn left_out(&self) -> String {
         let sum = |of: fn(&OpenOrders) -> u64| self.0.iter().map(|(_, open)| of(open)).sum();
         let kinds: [(u64, &str); 2] = [

@@ -1,5 +1,4 @@
-//! `overdue remove`: shows what there is of a topology, asks, and takes it away. The planner and the executor are those of
-//! `apply`.
+//! `overdue remove`: shows the objects of a topology, asks, and deletes them, with the planner and the executor of `apply`.
 
 use std::fmt::Write;
 
@@ -38,19 +37,18 @@ pub(super) struct Remove {
     output: Output,
 }
 
-/// What was done.
 #[derive(Serialize)]
 struct Removed<'a> {
     version: u32,
     /// Steps that were carried out.
     applied: usize,
-    /// Steps that were not, and why.
+    /// Steps that were not carried out, and the reason.
     left: Vec<String>,
     /// Tables that were dropped, with their functions.
     tables: Vec<&'a str>,
 }
 
-/// The tables of a database.
+/// The worker's own tables of a database.
 struct Tables<'a> {
     store: Store,
     search_path: &'a str,
@@ -88,7 +86,7 @@ impl Remove {
                 Ok(plan)
             };
             let made = apply::make(&change, decide, &mut done).await;
-            // A row more would be one that was not shown.
+            // A record would be a row that the preview has not counted.
             if tables.is_none() {
                 apply::record(settings, "remove", &change, &done).await;
             }
@@ -125,7 +123,7 @@ impl Remove {
         Ok(Some(Tables { store, search_path, there }))
     }
 
-    /// What waits is not lost without consent, nor what belongs to others.
+    /// Refuses to drop tables of others, and without `--discard-waiting` waiting messages and rows.
     fn refuse(&self, plan: &Plan, tables: Option<&Tables<'_>>) -> Result<(), Failure> {
         tables.map_or(Ok(()), |it| refuse_what_is_of_others(&it.there))?;
         let rows_wait = tables.is_some_and(|it| it.there.tables.iter().any(OwnTable::waits));

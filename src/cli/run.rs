@@ -1,4 +1,4 @@
-//! `overdue run`: check everything once, declare the topology, then work until a signal.
+//! `overdue run`: checks the services once, declares the topology, and works until a signal.
 
 mod prepare;
 
@@ -57,7 +57,7 @@ impl Run {
             let worker = Arc::clone(&worker);
             tokio::spawn(prepare::declare_later(worker, declaring, failure, stop.clone()));
         }
-        // Pages, watch and alerts end with the process: while it drains, it says so.
+        // Pages, watch and alerts run until the process ends, so that they report while the worker drains.
         let address = self.listen.unwrap_or(settings.worker.listen).address();
         if let Some(address) = address {
             let request = worker.timing.page_request;
@@ -78,8 +78,8 @@ impl Run {
     }
 }
 
-/// Comes when the database has refused every login for so long that a supervisor should see it. What is in hand goes back to the
-/// broker with the connections.
+/// Returns when the database has refused every login for `login_refused`, so that a supervisor sees it. Unacked messages return
+/// to the broker with the connections.
 async fn refused(worker: &Worker) -> Failure {
     while worker.store.refused_for() < worker.timing.login_refused {
         tokio::time::sleep(worker.timing.backoff_longest).await;
@@ -95,7 +95,7 @@ async fn refused(worker: &Worker) -> Failure {
     }
 }
 
-/// The alerts of the settings, checked: at the start somebody is there to correct them.
+/// The alerts of the settings, checked at the start, when a person is there to correct them.
 fn alerts(settings: &[AlertSettings], topology: &str) -> Result<Vec<Alert>, Failure> {
     let alert = |settings: &AlertSettings| {
         Alert::new(settings, topology).map_err(|reason| {
@@ -105,7 +105,7 @@ fn alerts(settings: &[AlertSettings], topology: &str) -> Result<Vec<Alert>, Fail
     settings.iter().map(alert).collect()
 }
 
-/// What alerts are decided by.
+/// Facts that decide which alerts are sent.
 fn facts(worker: &Worker) -> Facts {
     let conditions = worker.health.conditions(Instant::now(), silent(worker));
     let failed = conditions.into_iter().filter_map(|it| Some((it.name, it.failure?))).collect();
@@ -127,7 +127,7 @@ fn why(health: &Health) -> Why {
     }
 }
 
-/// An answer of the database that is missing three times in a row, with time for it to fail.
+/// Time without an answer of the database until it counts as silent: three polls, with time for the last one to fail.
 fn silent(worker: &Worker) -> Duration {
     3 * worker.settings.watch_every.as_duration() + Duration::from_secs(45)
 }
@@ -150,7 +150,7 @@ fn pages(worker: Arc<Worker>) -> impl Fn(&str) -> Option<Page> + Send + Sync {
     }
 }
 
-/// The first line is for those who read no more.
+/// The first line is the summary, for clients that read only that line.
 fn ready(conditions: &[ReadyCondition], worker: &Worker) -> Page {
     let line = |it: &ReadyCondition| {
         format!("{:<10} {}\n", it.name, it.failure.as_deref().unwrap_or("ok"))
@@ -198,7 +198,7 @@ mod tests {
         let page = live(&health, Instant::now() + 2 * minute);
         assert_eq!(page.status, 503);
         assert_eq!(page.body, "not live: these tasks have not moved: sweep close for 120 s\n");
-        // It goes on, and has ended.
+        // The sweep moves again, then both end.
         sweep.moved();
         assert_eq!(live(&health, Instant::now() + minute / 2).status, 200);
         drop((sweep, relay));

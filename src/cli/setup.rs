@@ -1,4 +1,4 @@
-//! From settings to what the commands work with; and the command that shows them.
+//! Makes from the settings what the commands work with; and `overdue config`, which shows the settings.
 
 use clap::Args;
 use serde::Serialize;

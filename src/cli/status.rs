@@ -1,4 +1,4 @@
-//! `overdue status`: one screen for whoever is on call. Asks database and broker, and the worker at `worker.listen` where one is.
+//! `overdue status`: one screen for people on call. Asks database and broker, and the worker at `worker.listen` if one answers.
 
 use std::{
     fmt::{self, Display},
@@ -23,7 +23,7 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// The alternate screen, without a cursor (ECMA-48 and xterm); what was there before comes back.
+/// Opens the alternate screen without a cursor (ECMA-48 and xterm); `CLOSE` restores the previous screen.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
@@ -46,7 +46,7 @@ pub(super) struct Status {
     output: Output,
 }
 
-/// For programs: what was read, and what it comes to.
+/// JSON for programs: the reading, and the state that follows from it.
 #[derive(Serialize)]
 struct StatusAnswer<'a> {
     version: u32,
@@ -115,9 +115,9 @@ impl Status {
     }
 }
 
-/// A screen that is drawn over itself, so that nothing flickers: each line is written over the one that was there.
+/// A screen that does not flicker: each line is written over the old one.
 ///
-/// One screen follows the other if standard output is not a terminal.
+/// If standard output is not a terminal, screens are printed one after the other.
 struct Screen {
     terminal: bool,
 }
@@ -148,7 +148,7 @@ impl Screen {
 
     fn close(self) {
         if self.terminal {
-            // Where it cannot be written, nobody looks any more.
+            // If the write fails, the terminal is gone.
             let _closed = write_control(CLOSE);
         }
     }

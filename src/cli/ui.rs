@@ -1,4 +1,4 @@
-//! `overdue ui`: a page for whoever is on call, on this machine alone.
+//! `overdue ui`: a web page for people on call, on this machine only.
 
 use std::{
     fs,
@@ -23,9 +23,9 @@ use crate::{
     ui::{Bound, Entry, Ui},
 };
 
-/// The one after the worker's.
+/// The port after the worker's.
 const PORT: u16 = 9633;
-/// Nobody guesses as many at random.
+/// The fewest characters of a token.
 const TOKEN_CHARACTERS: usize = 20;
 
 /// A web page for whoever is on call, on this machine alone; Ctrl-C ends it
@@ -65,7 +65,7 @@ impl UiArgs {
         Ok(())
     }
 
-    /// Prints where it is, and opens it. What it gives is kept while the page is served.
+    /// Prints the address, and opens it in a browser. The returned file must be kept while the page is served.
     fn announce(
         &self,
         address: SocketAddr,
@@ -111,14 +111,14 @@ fn taken(listen: SocketAddr, error: &io::Error) -> Failure {
     ))
 }
 
-/// Where there is none, a browser in the terminal would hide the link.
+/// Whether there is a screen: without one, a browser in the terminal would hide the link.
 fn has_screen() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")
 }
 
-/// Whoever lists processes sees their arguments, so the browser gets the link out of a file that is the user's alone. Without a
-/// browser the link is on the screen.
+/// Opens the link from a file that only the user can read, because every user can list the arguments of processes. Without a
+/// browser the link is still on the screen.
 fn open(link: &str) -> Option<NamedTempFile> {
     let mut file =
         tempfile::Builder::new().prefix("overdue-ui-").suffix(".html").tempfile().ok()?;
@@ -134,7 +134,7 @@ fn open(link: &str) -> Option<NamedTempFile> {
     Some(file)
 }
 
-/// Who has started this.
+/// The user who has started the command.
 fn operator() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(std::env::var_os);
     named.and_then(|name| name.into_string().ok()).unwrap_or_else(|| "unnamed".to_owned())

@@ -1,4 +1,4 @@
-//! `overdue verify`: whether the broker has the topology and nothing is wrong with it.
+//! `overdue verify`: checks whether the broker has the topology, and whether anything is wrong with it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -66,7 +66,7 @@ impl Verify {
             None if report.ok => Ok(()),
             None => Err(Failure { code: exit::FINDINGS, text: wrong.to_owned() }),
             Some(failed) if report.ok => Err(failed),
-            // What is wrong may be why.
+            // The findings may be the cause.
             Some(Failure { text, .. }) => Err(Failure {
                 code: exit::FINDINGS,
                 text: format!("{wrong}; no canary was sent: {text}"),
@@ -81,7 +81,7 @@ async fn canaries(
     observed: &Snapshot,
     within: Duration,
 ) -> Result<Probe, Failure> {
-    // Letters around the number: it must be neither a timeout's name nor a generation's number.
+    // Letters surround the number, so that the word is neither a timeout's name nor a generation's number.
     let word = format!("canary{:08x}", rand::random::<u32>());
     let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
         Failure::usage(format!(

@@ -1,4 +1,4 @@
-//! What people do is recorded, with who they are; what cannot be recorded is done all the same, and the log says so.
+//! Records the actions of people, with their names. An action that cannot be recorded is carried out anyway, and logged.
 
 pub(crate) use crate::store::history::{MOST_ORDERS, NewAction, Via};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 use super::services;
 
-/// Records what was done a moment ago.
+/// Records an action that was carried out just now.
 pub(crate) async fn record(store: &Store, action: NewAction<'_>) {
     if let Err(error) = store.record_action(&action).await {
         let advice = error.advice().map_or_else(String::new, |advice| format!("; {advice}"));
@@ -19,7 +19,7 @@ pub(crate) async fn record(store: &Store, action: NewAction<'_>) {
     }
 }
 
-/// The same for what is done without the database: whoever changes a topology may have none, or not its tables.
+/// Records an action that needs no database. A user who changes a topology may have none, or one without the worker's tables.
 pub(crate) async fn record_where_possible(settings: &Settings, action: NewAction<'_>) {
     let is_named = settings.database.url.expose() != Settings::default().database.url.expose();
     let Ok(store) = services::store(settings) else { return };

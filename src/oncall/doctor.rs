@@ -1,4 +1,4 @@
-//! What `overdue doctor` judges, of broker, database and machine.
+//! Collects what `overdue doctor` judges: facts about broker, database and machine.
 
 use std::{collections::BTreeMap, fs};
 
@@ -20,7 +20,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Each alert as a worker would make it; `send` tries it.
+/// Checks each alert as a worker does; `send` sends a test message.
 pub(crate) async fn alerts(
     alerts: &[AlertSettings],
     topology: &str,
@@ -42,7 +42,7 @@ pub(crate) async fn alerts(
     facts
 }
 
-/// Asks everybody; who does not answer is a gap.
+/// Asks all services; a service without an answer is a gap.
 pub(crate) async fn facts(settings: &Settings) -> Facts {
     let path = settings.topology.display();
     let topology = services::topology(settings).map_err(|failure| {
@@ -64,7 +64,7 @@ pub(crate) async fn facts(settings: &Settings) -> Facts {
     }
 }
 
-/// What `overdue verify` finds. Of queues that were just made it waits for numbers: the other checks have them, too.
+/// The findings of `overdue verify`. Waits for the counts of new queues, and stores them in `api` for the other checks.
 async fn verified(
     settings: &Settings,
     topology: Option<&Topology>,
@@ -111,7 +111,7 @@ async fn database(settings: &Settings, topology: Option<&Topology>) -> DatabaseF
     }
 }
 
-/// The SQL of each effect, one by one, so that one that cannot be read leaves the others.
+/// The SQL of each effect. Each is read alone, so that one that cannot be read does not hide the others.
 fn effects(settings: &Settings, topology: Option<&Topology>) -> Vec<(String, Asked<Effect>)> {
     let mut effects = BTreeMap::new();
     for timeout in topology.iter().flat_map(|topology| &topology.timeouts) {
@@ -132,7 +132,7 @@ fn machine(settings: &Settings) -> MachineFacts {
     }
 }
 
-/// From `/proc`, which only Linux has.
+/// The limit from `/proc`, which only Linux has.
 fn open_files() -> Asked<u64> {
     let gap = || Gap::new("/proc/self/limits cannot be read", "ulimit -n shows it");
     let limits = fs::read_to_string("/proc/self/limits").map_err(|_| gap())?;

@@ -1,4 +1,4 @@
-//! How the broker differs from the topology file: what `overdue verify` finds, and what `overdue plan` would do.
+//! Differences between broker and topology file: the findings of `overdue verify`, and the changes of `overdue plan`.
 
 use std::{
     cmp::Reverse,
@@ -19,10 +19,10 @@ use crate::{
     verify::{self, dead_letters},
 };
 
-/// How often is looked whether the broker has numbers of new queues.
+/// Interval of checks whether the broker has counts of new queues.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What `apply` would do now, and on which broker; `discard` names queues that may be deleted with their messages.
+/// The changes that `apply` would make, and the broker; `discard` names queues that may be deleted with their messages.
 pub(crate) async fn pending(
     topology: &Topology,
     management: &Management,
@@ -32,8 +32,8 @@ pub(crate) async fn pending(
     Ok(PlanJson::new(topology, management.identity().await?, plan))
 }
 
-/// Everything that is found without sending anything, and the numbers that it is about, as far as the broker has some;
-/// `observed` gets the consumers of others.
+/// Findings that need no message to be sent, and the counts behind them, if the broker has them. Adds consumers of others to
+/// `observed`.
 pub(crate) async fn found(
     management: &Management,
     topology: &Topology,
@@ -43,7 +43,7 @@ pub(crate) async fn found(
     let mut stats = management.stats_and_policies().await?;
     management.add_foreign_consumers(topology, observed, &stats).await?;
     let mut found = verify::findings(topology, observed, &stats, now());
-    // A broker in trouble may not say: all else that is wrong is said all the same.
+    // A broker in trouble may not answer this: report the other findings anyway.
     match management.without_leader(&topology.name).await {
         Ok(without) => found.extend(verify::held_back::no_leader(topology, observed, &without)),
         Err(error) => {
@@ -56,8 +56,8 @@ pub(crate) async fn found(
     Ok((found, stats))
 }
 
-/// A second reading is taken only where the first one gives a reason. Of queues that were just made the broker has no
-/// numbers yet.
+/// Findings about stuck dead letters. Waits for counts of new queues, and takes a second reading only if the first one gives a
+/// reason.
 async fn dead_letters(
     management: &Management,
     topology: &Topology,
@@ -65,7 +65,7 @@ async fn dead_letters(
     first: &mut BTreeMap<String, QueueStats>,
     slots: u64,
 ) -> Result<Vec<Diagnostic>, ManagementError> {
-    // Two readings so far apart are of different counts.
+    // After this time a reading has newer counts.
     let apart = management.statistics_interval().counts_settle();
     let until = Instant::now() + apart;
     let mut unknown = dead_letters::unknown(topology, observed, first);

@@ -1,5 +1,5 @@
-//! What went wrong, in words for people, with the exit code of a command; what each code means; and how each error of the program
-//! comes to one.
+//! Failures of commands: text for people, the exit code, the meaning of each code, and the conversion from each error of the
+//! program.
 
 use std::{fmt, process::ExitCode};
 
@@ -17,25 +17,25 @@ use crate::{
     topology::route::RouteError,
 };
 
-/// Something failed that none of the others names.
+/// A failure without a code of its own.
 pub(crate) const FAILED: u8 = 1;
-/// The command has worked, and what it looked at is not as it should be: `verify`, `doctor`, `effect check`, `plan --check`,
-/// `status --check`, `check --deny-warnings`.
+/// The command has worked, and has found something wrong: `verify`, `doctor`, `effect check`, `plan --check`, `status --check`,
+/// `check --deny-warnings`.
 pub(crate) const FINDINGS: u8 = 2;
-/// Some steps of a plan are done; applying again goes on.
+/// Some steps of a plan were carried out; another `apply` continues.
 pub(crate) const PARTLY: u8 = 3;
 /// The command line cannot be understood.
 pub(crate) const USAGE: u8 = 64;
 /// The broker or the database is unavailable.
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// Login or permissions.
+/// A login or permission was refused.
 pub(crate) const NOT_PERMITTED: u8 = 77;
 /// Settings, topology or tables are wrong.
 pub(crate) const CONFIGURATION: u8 = 78;
 /// A second signal ended the program at once (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Each code and what it means, for `--help` and docs/commands.md.
+/// Exit codes and their meanings, for `--help` and docs/commands.md.
 pub const fn exit_codes() -> [(u8, &'static str); 9] {
     [
         (0, "done"),
@@ -50,48 +50,42 @@ pub const fn exit_codes() -> [(u8, &'static str); 9] {
     ]
 }
 
-/// The codes, for `--help`.
 pub(crate) fn help() -> String {
     let code = |(code, means): &(u8, &str)| format!("\n  {code:>3}  {means}");
     format!("Exit codes:{}", exit_codes().iter().map(code).collect::<String>())
 }
 
-/// What was asked for and not done: what to print, and the exit code.
+/// A failed command: the text to print, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// One of the codes above.
     pub code: u8,
-    /// What, where, why, and the next step.
+    /// The failure, its place and reason, and the next step.
     pub text: String,
 }
 
 impl Failure {
-    /// Failed for a reason of its own.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self { code: FAILED, text: text.into() }
     }
 
-    /// Settings, topology or tables are wrong.
     pub(crate) fn configuration(text: impl Into<String>) -> Self {
         Self { code: CONFIGURATION, text: text.into() }
     }
 
-    /// The command line cannot be understood.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self { code: USAGE, text: text.into() }
     }
 
-    /// The code for the operating system.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 
-    /// In one line: broker and database put names and texts of others into what they answer.
+    /// Writes the error in one line: answers of broker and database may have names and texts from outside.
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
         Self { code, text: one_line(error_chain(error)) }
     }
 
-    /// An error whose text is ours and has lines of its own.
+    /// Keeps the lines of an error whose text is ours.
     fn of_lines(code: u8, error: &dyn std::error::Error) -> Self {
         Self { code, text: error_chain(error) }
     }

@@ -1,4 +1,4 @@
-//! How many messages a second may be sent.
+//! Limits the messages per second.
 
 use std::{
     num::NonZeroU32,
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::shutdown::Stop;
 
-/// Hands out moments, so many a second and evenly.
+/// Spaces messages evenly.
 pub(crate) struct Pace {
     between: Duration,
     next: Mutex<Instant>,
@@ -23,7 +23,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the next moment; false when a stop is requested first. What was missed is not caught up with.
+    /// Waits for the next slot; false if a stop is requested first. Missed slots are not made up.
     pub(crate) async fn wait(&self, stop: &Stop) -> bool {
         let at = {
             let mut next = self.next.lock();

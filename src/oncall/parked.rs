@@ -1,4 +1,4 @@
-//! The parking lots of a topology: what lies there and why, putting messages back, and dropping them.
+//! The parking lots of a topology: lists, replays and drops their messages.
 
 mod gathering;
 mod leaving;
@@ -36,34 +36,34 @@ pub(crate) use listing::{Entry, ListEnd, Listed, ReasonCount};
 
 /// Messages that are looked up, published or recorded together.
 const BATCH: usize = 200;
-/// The name of the connection in the management UI. Two at once would each see half of a parking lot, and publish what the
-/// other holds.
+/// The name of the connection in the management UI. Two readers at the same time would each see only a part, and publish messages
+/// that the other has unacked.
 const LOCK_PURPOSE: &str = "overdue parked: holds the lock of a parking lot";
 
-/// The parking lots of a topology, read batch by batch: what was read goes back unless it is acked.
+/// The parking lots of a topology, read batch by batch; a message that is not acked returns to its queue.
 pub(crate) struct Lots {
     pub(crate) services: Arc<Services>,
     routes: LevelRoutes,
-    /// The parking lot in use, and those that it has replaced.
+    /// The current parking lot, and those that it has replaced.
     pub(crate) queues: Vec<String>,
-    /// Messages in them, as the broker has counted some seconds ago.
+    /// Messages in these queues, as the broker counted them some seconds ago.
     pub(crate) waiting: u64,
-    /// Whether somebody takes messages out.
+    /// Whether another command takes messages out.
     is_locked: bool,
 }
 
-/// How much of the parking lots was seen.
+/// How many messages of the parking lots were read.
 pub(crate) struct Seen {
     read: u64,
-    /// Messages that were ready and did not come.
+    /// Messages that were ready, but were not delivered.
     missed: u64,
-    /// Whether somebody else may have held some.
+    /// Whether another consumer may have had some messages.
     is_shared: bool,
-    /// Those selected that have not come.
+    /// Selected messages that were not delivered.
     selected: Selection,
 }
 
-/// A message that is asked for.
+/// A message that the filter takes.
 struct Found {
     place: Place,
     received: Received,
@@ -77,9 +77,9 @@ struct Batch<'a, 'link> {
     found: Vec<Found>,
 }
 
-/// What is done with the messages that are asked for, as they come: what is acked leaves, everything else goes back.
+/// Receives the messages that the filter takes, batch by batch: acked messages leave, all others return to their queue.
 trait Reader: Send {
-    /// A failure ends the reading.
+    /// An error ends the reading.
     fn take(&mut self, batch: Batch<'_, '_>) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -98,12 +98,12 @@ impl Seen {
         self.missed == 0 && !self.is_shared
     }
 
-    /// Whether each of those selected has come.
+    /// Whether all selected messages were delivered.
     fn is_complete(&self, filter: &Filter) -> bool {
         !filter.selected.is_empty() && self.selected.is_empty()
     }
 
-    /// What was not seen.
+    /// Reports unseen messages.
     pub(crate) fn unseen(&self) -> Option<String> {
         let unseen = match self.missed {
             0 if !self.is_shared => return None,
@@ -116,8 +116,8 @@ impl Seen {
         ))
     }
 
-    /// A failure if messages were missed: it was not done. Where it is not known whether some were, a note that says so:
-    /// somebody who never gives one back would be a failure each time.
+    /// Fails if messages were missed. If that is only possible, returns a note, because a consumer that never returns its
+    /// messages would make each run fail.
     pub(crate) fn end(&self) -> Result<Option<String>, Failure> {
         match self.unseen() {
             Some(missed) if self.missed > 0 => Err(Failure::failed(missed)),
@@ -127,7 +127,7 @@ impl Seen {
 }
 
 impl Lots {
-    /// Looks which parking lots there are, and that reading them costs no message anything.
+    /// Finds the parking lots; fails if one has a delivery limit, which reading would use up.
     pub(crate) async fn open(services: Arc<Services>) -> Result<Self, Failure> {
         let Services { topology, management, .. } = &*services;
         let observed = management.observe().await?;
@@ -151,12 +151,12 @@ impl Lots {
         Ok(Self { services, routes, queues, waiting, is_locked })
     }
 
-    /// As they are written in an answer.
+    /// Names of the queues, for an answer.
     pub(crate) fn names(&self) -> String {
         self.queues.join(", ")
     }
 
-    /// The right to take messages out. Beside whoever has it a reading finds what is left.
+    /// Takes the lock for taking messages out. Without it, a reader sees only the messages that the holder has left.
     pub(crate) async fn lock(&self) -> Result<TopologyLock, Failure> {
         let queue = self.services.topology.parking_lock_queue();
         let lock = TopologyLock::try_acquire(&self.services.address, &queue, LOCK_PURPOSE).await?;
@@ -169,7 +169,7 @@ impl Lots {
         })
     }
 
-    /// For whoever only looks, and need not: what is read is out of sight of whoever takes messages out.
+    /// Fails while another command takes messages out: a mere reading would hide messages from it.
     pub(crate) fn undisturbed(&self) -> Result<(), Failure> {
         if self.is_locked {
             return Err(Failure::failed(format!(
@@ -180,7 +180,7 @@ impl Lots {
         Ok(())
     }
 
-    /// How many messages that `filter` takes lie there for which reason, and which.
+    /// Counts the reasons of the messages that `filter` takes; returns also which messages these are.
     pub(crate) async fn reasons(
         &self,
         filter: &Filter,
@@ -190,8 +190,8 @@ impl Lots {
         Ok((counted.0, counted.1, seen))
     }
 
-    /// Reads everything that is there now, and gives what `filter` takes to `reader`. Ends early when a stop is requested, or when
-    /// each of those selected has come.
+    /// Reads all present messages, and gives those that `filter` takes to `reader`. Ends early if a stop is requested, or all
+    /// selected messages were delivered.
     async fn read(
         &self,
         filter: &Filter,
@@ -220,9 +220,9 @@ impl Lots {
             }
             .await;
             seen.missed += lot.missed;
-            // Whoever has stopped it knows that it has not seen everything.
+            // After a stop, the user knows that not everything was read.
             seen.is_shared |= lot.is_shared && !stop.is_requested();
-            // When the channel is gone, everything goes back automatically.
+            // When the channel closes, the broker requeues all unacked messages.
             let closed = lot.close().await;
             done?;
             closed?;
@@ -262,7 +262,7 @@ impl Lots {
         Ok((found, true))
     }
 
-    /// What the database says of the order of each message now; none if it has no order or no timeout.
+    /// The present outcome for each message's order; none if the message has no order or no timeout.
     async fn outcomes(
         &self,
         messages: &[&ParkedMessage],

@@ -1,4 +1,4 @@
-//! What is paused, and by whom: made and ended.
+//! Begins and ends pauses.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::{
     topology::{Timeout, Topology},
 };
 
-/// It stands in a line of each log that says so.
+/// Limit, because each log line about the pause has the reason.
 const WHY_BYTES: usize = 500;
 
-/// Pauses a timeout for so long at the most; what is paused then. `waits` is told when the pause holds for whoever begins from
-/// now on; this ends when those that began before have ended.
+/// Pauses a timeout for at most `lasts`; returns all pauses. Calls `waits` when new transactions see the pause, and then waits
+/// until older ones have ended.
 ///
 /// # Errors
-/// A failure says that the timeout is paused if it is; of a connection that is lost while the pause is written nobody knows.
+/// If the timeout is paused, the error says so. If the connection is lost while the pause is written, the result is unknown.
 pub(crate) async fn pause(
     (store, topology): (&Store, &Topology),
     timeout: &str,
@@ -57,8 +57,8 @@ pub(crate) async fn pause(
     pauses.map_err(|error| is_paused(timeout, "what else is paused", error))
 }
 
-/// Ends the pause of a timeout, or lets so many orders be closed per second; the pause as it was.
-/// If it fails, nothing was changed.
+/// Ends the pause of a timeout, or limits the orders closed per second; returns the pause as it was. An error means that nothing
+/// was changed.
 pub(crate) async fn resume(
     (store, topology): (&Store, &Topology),
     timeout: &str,
@@ -88,7 +88,7 @@ fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failu
     known.map_err(|error| Failure::configuration(format!("nothing was changed: {error}")))
 }
 
-/// The pause holds, and something about it is not known.
+/// The error for a pause that was written, while something about it is unknown.
 fn is_paused(timeout: &str, unknown: &str, error: StoreError) -> Failure {
     let Failure { code, text } = error.into();
     let text = format!(
@@ -103,7 +103,7 @@ fn still_closing(timeout: &str, holders: &[Holder], via: Via<'_>) -> Failure {
     });
     let advice = match via {
         Via::Cli => "run this again, or",
-        // It has waited 5 s, and not 40.
+        // The page has waited 5 s, and not 40 s.
         Via::Page(_) => {
             "it may rightly take 40 s: pause the timeout again after that, and only if it is named then as well,"
         }

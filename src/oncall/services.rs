@@ -1,4 +1,4 @@
-//! From settings to what is asked and told.
+//! Makes broker, database and topology from the settings.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     topology::{Topology, file::BUILT_IN_EFFECTS, report},
 };
 
-/// Whom to ask: broker and database, and about what.
+/// Broker and database, with the topology and its effects.
 pub(crate) struct Services {
     pub(crate) topology: Topology,
     pub(crate) effects: BTreeMap<String, Effect>,
@@ -30,7 +30,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Reads topology, SQL and certificates; asks nobody.
+    /// Reads topology, SQL and certificates; opens no connection.
     pub(crate) fn open(settings: &Settings) -> Result<Self, Failure> {
         let topology = topology(settings)?;
         Ok(Self {
@@ -43,12 +43,12 @@ impl Services {
     }
 }
 
-/// The topology, and the broker that it is for.
+/// The topology, and its broker.
 pub(crate) fn broker(settings: &Settings) -> Result<(Topology, Management), Failure> {
     Ok((topology(settings)?, management(settings)?))
 }
 
-/// The present, for what waits until a time, and to compare clocks.
+/// The present, to compute waiting times and to compare clocks.
 #[expect(
     clippy::disallowed_methods,
     reason = "it says how long to wait; the database says whether it is due"
@@ -57,7 +57,6 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Path and text of the topology file.
 pub(crate) fn topology_text(settings: &Settings) -> Result<(String, String), Failure> {
     let path = settings.topology.display().to_string();
     let text = fs::read_to_string(&settings.topology).map_err(|error| {
@@ -68,7 +67,7 @@ pub(crate) fn topology_text(settings: &Settings) -> Result<(String, String), Fai
     Ok((path, text))
 }
 
-/// Reads and checks the topology file; the failure shows every finding with its place.
+/// Reads and checks the topology file; the error shows every finding with its place.
 pub(crate) fn topology(settings: &Settings) -> Result<Topology, Failure> {
     let (path, text) = topology_text(settings)?;
     Topology::parse(&text).map_err(|findings| {
@@ -85,7 +84,7 @@ pub(crate) fn address(settings: &Settings) -> Result<BrokerAddress, Failure> {
     Ok(address.with_url_files(broker.as_deref(), management.as_deref()).with_timing(timing()))
 }
 
-/// Tests shorten it in debug builds.
+/// Tests shorten the timing in debug builds.
 #[cfg_attr(debug_assertions, expect(clippy::disallowed_methods, reason = "it is not a setting"))]
 fn timing() -> Arc<Timing> {
     #[cfg(debug_assertions)]
@@ -97,7 +96,7 @@ fn timing() -> Arc<Timing> {
     Arc::default()
 }
 
-/// The management API, with what it does not show: the age that its counts have at the most, and the dead letter slots.
+/// The management API, with settings that it does not report: the greatest age of its counts, and the dead letter slots.
 pub(crate) fn management(settings: &Settings) -> Result<Management, Failure> {
     let interval = StatisticsInterval::new(settings.broker.statistics_interval.as_duration());
     let management = Management::new(&address(settings)?)?.with_statistics_interval(interval);
@@ -112,7 +111,7 @@ pub(crate) fn store(settings: &Settings) -> Result<Store, Failure> {
     Ok(store.with_url_file(file.as_deref()).with_timing(timing()))
 }
 
-/// The SQL of every effect the topology names: from the settings, or built in.
+/// The SQL of every effect in the topology: from the settings, or built in.
 pub(crate) fn effects(
     settings: &Settings,
     topology: &Topology,
@@ -139,7 +138,7 @@ pub(crate) fn one_effect(
             }
             Ok(effect)
         }
-        // The settings were refused otherwise.
+        // Invalid descriptions were refused with the settings.
         Some(keys) => match keys.description(name).ok().flatten() {
             Some(description) => Ok(Effect::described(description)),
             None => Err(unknown_effect(settings, name, timeout)),
@@ -148,7 +147,7 @@ pub(crate) fn one_effect(
     }
 }
 
-/// An effect that a person names, whether a timeout has it or not.
+/// The effect with a given name, even if no timeout uses it.
 pub(crate) fn named_effect(settings: &Settings, name: &str) -> Result<Effect, Failure> {
     if settings.effects.contains_key(name) || BUILT_IN_EFFECTS.contains(&name) {
         return one_effect(settings, name, "");

@@ -1,4 +1,4 @@
-//! The reading of `overdue status`: asks database and broker, and the worker at `worker.listen` where one is.
+//! The reading for `overdue status`: asks database and broker, and the worker at `worker.listen` if one answers.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -25,28 +25,27 @@ use crate::{
     verify,
 };
 
-/// Parking lots with more messages are not looked into: `overdue parked list` does.
+/// Messages up to which a parking lot is read for its reasons; larger ones are left to `overdue parked list`.
 const LOOKED_INTO: u64 = 2_000;
 /// A worker of this machine answers within milliseconds.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Reasons that are shown.
 const REASONS: usize = 5;
 
-/// Reasons and their messages, and how many messages lay there.
+/// Count of parked messages, and the most frequent reasons with theirs.
 type ParkedReasons = (u64, Vec<(String, u64)>);
 
-/// What the broker has, and how much of it.
+/// Objects of the broker, and their counts.
 pub(crate) struct Queues {
     pub(crate) observed: Snapshot,
     pub(crate) stats: BTreeMap<String, QueueStats>,
 }
 
-/// Whom to ask, again and again.
+/// Makes readings, repeatedly.
 pub(crate) struct StatusQuestion {
     services: Arc<Services>,
     /// `worker.listen`
     listen: Option<SocketAddr>,
-    /// As they were when the count of parked messages last changed: to look takes them out of sight for a moment.
+    /// The reasons at the last change of the count. They are cached because reading hides the messages for a moment.
     parked: Mutex<Option<ParkedReasons>>,
     late_after: Duration,
 }
@@ -61,12 +60,12 @@ impl StatusQuestion {
         }
     }
 
-    /// One that is unavailable does not keep the other from being shown.
+    /// Asks all services; one that is unavailable does not hide the others.
     pub(crate) async fn read(&self) -> Reading {
         self.read_with_queues().await.0
     }
 
-    /// The same, with what the broker has, where it says so.
+    /// Returns the broker's queues, too, if the broker answers.
     pub(crate) async fn read_with_queues(&self) -> (Reading, Option<Queues>) {
         let Services { topology, effects, store, management, .. } = &*self.services;
         let (database, pauses, broker) = tokio::join!(
@@ -95,11 +94,11 @@ impl StatusQuestion {
         (reading, queues)
     }
 
-    /// What the worker at `worker.listen` says it fails at: it may be elsewhere, or serve nothing.
+    /// Failures that the worker at `worker.listen` reports; none if no worker answers there.
     async fn failing(&self) -> Vec<Failing> {
         let Some(address) = self.listen else { return Vec::new() };
         let Ok((_, page)) = ask(address, "/readyz", ASK_TIMEOUT).await else { return Vec::new() };
-        // Another topology may have its worker there.
+        // The worker there may have another topology.
         let begins = format!("{FAILING} {} ", self.services.topology.name);
         let line = |line: &str| {
             let (work, reason) = line.strip_prefix(&begins)?.split_once(": ")?;
@@ -108,7 +107,7 @@ impl StatusQuestion {
         page.lines().filter_map(line).collect()
     }
 
-    /// None where it cannot be looked into, e.g. because this user may not read it.
+    /// Empty if the parking lot cannot be read, e.g. without the right to.
     async fn parked_reasons(&self, parked: u64) -> Vec<(String, u64)> {
         if !(1..=LOOKED_INTO).contains(&parked) {
             return Vec::new();
@@ -138,14 +137,14 @@ impl StatusQuestion {
     }
 }
 
-/// What the broker says, by its management API.
+/// The management API's answer.
 async fn read_broker(
     topology: &Topology,
     management: &Management,
 ) -> Result<(BrokerReading, Queues), ManagementError> {
     let mut observed = management.observe().await?;
     let stats = management.stats_and_policies().await?;
-    // Not everybody may see them, and all else is shown all the same.
+    // A user without the right to see them still gets the rest.
     let _seen = management.add_foreign_consumers(topology, &mut observed, &stats).await;
     let wrong = wrong(topology, management.virtual_host(), &observed, &stats);
     let mut reading = BrokerReading { wrong, ..BrokerReading::default() };
@@ -171,7 +170,7 @@ async fn read_broker(
     Ok((reading, Queues { observed, stats }))
 }
 
-/// The worst, as `overdue verify` and `overdue doctor` have it.
+/// The worst finding, as in `overdue verify` and `overdue doctor`.
 fn wrong(
     topology: &Topology,
     virtual_host: &str,
@@ -212,7 +211,7 @@ fn business(queue: &str, counts: Option<&QueueStats>) -> BusinessQueue {
     }
 }
 
-/// What the delayed message plugin holds, on the node that answered.
+/// Messages in the delayed message plugin, on the node that answered.
 fn plugin(topology: &Topology, delayed: &BTreeMap<String, u64>) -> Option<Level> {
     let waiting = delayed.get(&topology.delayed_exchange()).copied()?;
     Some(Level { name: "plugin".to_owned(), retry: false, waiting: Some(waiting) })

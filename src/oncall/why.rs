@@ -1,4 +1,4 @@
-//! Everything that is known of one order.
+//! Collects all facts about one order.
 
 use std::{collections::BTreeMap, slice::from_ref, sync::Arc};
 
@@ -20,12 +20,12 @@ use crate::{
     why::{OrderReading, Parked, Seen},
 };
 
-/// A parking lot with more messages is not looked through: that takes more than a second.
+/// Messages up to which a parking lot is searched: more take longer than a second.
 const LOOKED_THROUGH: u64 = 20_000;
-/// Of messages and of actions.
+/// Messages and actions that are shown, at most.
 const SHOWN: u32 = 20;
 
-/// Asks about an order: the effect of `timeout`, or all of them. What cannot be asked says why.
+/// Asks about an order: the effect of `timeout`, or all effects. An answer that is missing has the reason instead.
 pub(crate) async fn order(
     settings: &Settings,
     services: &Arc<Services>,
@@ -63,12 +63,12 @@ pub(crate) async fn order(
     reading
 }
 
-/// With the advice of a command that fails: a missing right is named.
+/// The answer, or the error with the advice that a command gives, e.g. the missing right.
 fn known<T>(answer: Result<T, impl Into<Failure>>) -> Known<T> {
     answer.map_or_else(|error| Known::Unknown(one_line(error.into().text)), Known::Known)
 }
 
-/// One after the other: they lock the same row.
+/// Asks one effect after the other: they lock the same row.
 async fn effects(services: &Services, id: &OrderId, timeout: Option<&str>) -> Vec<Seen> {
     let mut timeouts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for rule in &services.topology.timeouts {

@@ -1,4 +1,4 @@
-//! Who may see the pages: a token that is swapped for a session, and the sessions.
+//! Access to the pages: a token is exchanged for a session.
 
 use std::{
     collections::VecDeque,
@@ -12,44 +12,44 @@ use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
 
-/// A night and the handover after it.
+/// A session lasts for a night and the handover after it.
 const SESSION: Duration = Duration::from_hours(12);
-/// People on call, with several browsers each. The one that was used least lately makes way.
+/// Enough for people on call with several browsers each. A new session ends the least recently used one.
 const SESSIONS: usize = 32;
-/// Characters of a name that somebody logs in with.
+/// Characters of an operator's name.
 const NAME: usize = 64;
 
-/// What opens the pages.
+/// The way to get a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// A token in a link, good once.
+    /// A token in a link that works once.
     Link(Secret),
-    /// A token that people type, from a file.
+    /// A token from a file, which people type.
     Typed(Secret),
 }
 
 impl Entry {
-    /// A link that nobody can guess.
+    /// A link with a random token.
     pub(crate) fn link() -> Self {
         Self::Link(Secret::new(random()))
     }
 }
 
-/// Somebody who has shown the token.
+/// A browser that has shown the token.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     id: Secret,
-    /// In every form: a page of somebody else does not know it.
+    /// In every form: a page of another site does not know it.
     pub(super) csrf: Secret,
-    /// Who acts, for the record.
+    /// The name that actions are recorded with.
     pub(super) operator: String,
     began: Instant,
     used: Instant,
 }
 
-/// The entry and the sessions.
 pub(super) struct Access {
-    /// Browsers send cookies of one host to all of its ports: two programs behind the same `localhost` have two names.
+    /// Name of the cookie. Browsers send cookies of a host to all of its ports, so two programs behind one `localhost` need two
+    /// names.
     cookie: String,
     is_typed: bool,
     state: Mutex<State>,
@@ -69,12 +69,12 @@ impl Access {
         Self { cookie, is_typed, state }
     }
 
-    /// Whether people type the token, or follow a link that has it.
+    /// Whether people type the token, instead of following a link.
     pub(super) const fn is_typed(&self) -> bool {
         self.is_typed
     }
 
-    /// Swaps the token of a link; it is not good any more then.
+    /// Exchanges the token of a link for a session; the link works once.
     pub(super) fn follow(&self, token: &str, operator: &str) -> Option<Session> {
         let mut state = self.state.lock();
         let Some(Entry::Link(known)) = &state.entry else { return None };
@@ -85,14 +85,14 @@ impl Access {
         Some(state.begin(operator))
     }
 
-    /// Swaps a token that was typed.
+    /// Exchanges a typed token for a session.
     pub(super) fn typed(&self, token: &str, operator: &str) -> Option<Session> {
         let mut state = self.state.lock();
         let Some(Entry::Typed(known)) = &state.entry else { return None };
         is_same(known, token).then(|| state.begin(operator))
     }
 
-    /// The session whose cookie came with a request.
+    /// The session of the request's cookie.
     pub(super) fn session(&self, headers: &HeaderMap) -> Option<Session> {
         let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.split_once('='));
@@ -104,23 +104,22 @@ impl Access {
         Some(session.clone())
     }
 
-    /// Whether it has not ended.
+    /// Whether the session is still valid.
     pub(super) fn knows(&self, session: &Session) -> bool {
         let state = self.state.lock();
         state.sessions.iter().any(|other| other.id == session.id && other.began.elapsed() < SESSION)
     }
 
-    /// Ends a session.
     pub(super) fn leave(&self, session: &Session) {
         self.state.lock().sessions.retain(|other| other.id != session.id);
     }
 
-    /// The header that gives a session to a browser, `secure` if it came by TLS.
+    /// The `Set-Cookie` header that begins a session; `secure` if the request came by TLS.
     pub(super) fn given(&self, session: &Session, secure: bool) -> String {
         self.cookie_header(session.id.expose(), SESSION.as_secs(), secure)
     }
 
-    /// The header that takes it away.
+    /// The `Set-Cookie` header that ends a session.
     pub(super) fn taken(&self, secure: bool) -> String {
         self.cookie_header("", 0, secure)
     }
@@ -156,13 +155,13 @@ impl State {
 }
 
 impl Session {
-    /// Whether a form of this session has sent it.
+    /// Whether a form has the token of this session.
     pub(super) fn has_csrf(&self, token: &str) -> bool {
         is_same(&self.csrf, token)
     }
 }
 
-/// In a time that says nothing of what they have in common; their length is no secret.
+/// Compares in constant time; the length is not secret.
 fn is_same(known: &Secret, token: &str) -> bool {
     known.expose().as_bytes().ct_eq(token.as_bytes()).into()
 }

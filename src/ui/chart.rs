@@ -1,4 +1,4 @@
-//! Bars over time, drawn by a template in the units of its view box.
+//! Bars over time, which a template draws in the units of its view box.
 
 use std::time::Duration;
 
@@ -10,30 +10,28 @@ use crate::{
     text::{about, noun},
 };
 
-/// Units of a bar with the gap beside it.
+/// Units of a bar and the gap next to it.
 const STEP: usize = 10;
 /// Units of the highest bar.
 const HEIGHT: u64 = 100;
 
-/// Bars side by side.
 #[derive(Template)]
 #[template(path = "chart.html")]
 pub(super) struct Chart {
-    /// What it says, for whoever does not see it.
+    /// The chart as text, for people who do not see it.
     pub(super) says: String,
-    /// At its left and right end.
+    /// Labels at the left and right end.
     from: &'static str,
     to: String,
     width: usize,
     bars: Vec<Bar>,
 }
 
-/// A bar in its place.
 struct Bar {
     x: usize,
     y: u64,
     height: u64,
-    /// For whoever points at it.
+    /// Tooltip.
     title: String,
     is_hot: bool,
 }
@@ -48,7 +46,7 @@ impl Chart {
         Self::new(says, ("60m ago", "now".to_owned()), &hour.minutes, ago, false)
     }
 
-    /// Orders by the time in which they come due. The largest number stands out.
+    /// Orders by the time until they are due. The highest bar is marked.
     pub(super) fn due(soon: &DueSoon) -> Self {
         let DueSoon { hours, bucket_s, buckets, .. } = soon;
         let time = |seconds| about(Duration::from_secs(seconds));
@@ -60,7 +58,7 @@ impl Chart {
         Self::new(says, ("now", format!("in {hours} h")), buckets, begins, true)
     }
 
-    /// A bar for each number and its time.
+    /// A bar for each number above zero.
     fn new(
         says: String,
         (from, to): (&'static str, String),
@@ -71,7 +69,7 @@ impl Chart {
         let most = numbers.iter().copied().max().unwrap_or(0).max(1);
         let bars = numbers.iter().zip(times).enumerate().filter(|(_, (number, _))| **number > 0);
         let bars = bars.map(|(at, (number, time))| {
-            // Anything above zero is seen.
+            // A small number still gets a visible bar.
             let height = (number * HEIGHT).div_ceil(most).max(2);
             let title = format!("{time}: {}", orders(*number));
             let is_hot = marks_most && *number == most;

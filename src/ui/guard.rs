@@ -1,4 +1,4 @@
-//! What every request passes before a page sees it, and what every answer carries.
+//! Checks each request before its page runs, and sets the headers of each answer.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -25,13 +25,13 @@ use super::{
 };
 use crate::config::UiSettings;
 
-/// A form with a page of selected messages has some KiB.
+/// Bytes of a form; a page of selected messages needs some KiB.
 const BODY_BYTES: usize = 64 * 1024;
-/// For a form to arrive, and for a page to begin that does not wait for the broker's counts.
+/// Time for a form to arrive, and for a page to begin, without the wait for the broker's counts.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// Nothing comes from another host, nothing inline is run, nobody frames it, and no form leads elsewhere. Pages keep nothing
-/// behind. `no-referrer` would make browsers send `Origin: null` with our own forms.
+/// Browsers load nothing from other hosts, run nothing inline, and store no pages; no site frames a page, and forms stay here.
+/// `no-referrer` would make browsers send `Origin: null` with our own forms.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -46,14 +46,14 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Of one connection: where it arrived, and whether somebody with a session uses it.
+/// A connection: its local address, and whether a request on it had a session.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) at: SocketAddr,
     pub(super) is_known: Arc<AtomicBool>,
 }
 
-/// Why a request goes no further.
+/// Why a request is refused.
 struct Refusal {
     status: StatusCode,
     reason: String,
@@ -66,9 +66,9 @@ impl Refusal {
     }
 }
 
-/// Before every page.
+/// Runs before every page.
 pub(super) async fn guard(State(ui): State<Arc<Ui>>, request: Request, next: Next) -> Response {
-    // Two readings of queues that were just made: `oncall/drift`.
+    // A page may wait for two readings of new queues: `oncall/drift`.
     let counts = 2 * ui.services().management.statistics_interval().counts_settle();
     let bound = REQUEST + counts;
     let mut response = match passed(&ui, request).await {
@@ -93,7 +93,7 @@ pub(super) async fn guard(State(ui): State<Arc<Ui>>, request: Request, next: Nex
     response
 }
 
-/// The request as the page gets it: with the session, and its whole body.
+/// Checks the request; returns it with its session and its whole body.
 async fn passed(ui: &Ui, request: Request) -> Result<Request, Box<Response>> {
     let refuse = |refusal: Refusal| {
         let Refusal { status, reason, next } = refusal;
@@ -139,7 +139,7 @@ async fn read(body: Body) -> Result<axum::body::Bytes, Refusal> {
     }
 }
 
-/// Its method, its `Host`, and where an action comes from.
+/// Checks the method, the `Host`, and the origin of an action.
 fn is_meant_for_us(ui: &Ui, request: &Request) -> Result<(), Refusal> {
     if ![Method::GET, Method::HEAD, Method::POST].contains(request.method()) {
         let status = StatusCode::METHOD_NOT_ALLOWED;
@@ -165,7 +165,7 @@ fn is_meant_for_us(ui: &Ui, request: &Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Exactly one.
+/// None unless there is exactly one.
 fn host(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     let mut all = headers.get_all(header::HOST).into_iter();
     let host = all.next()?.to_str().ok()?.parse::<Authority>().ok()?;
@@ -173,8 +173,8 @@ fn host(headers: &HeaderMap, uri: &Uri) -> Option<Authority> {
     (all.next().is_none() && agrees && !host.as_str().contains('@')).then_some(host)
 }
 
-/// A name that another site can give to this address is not known: only its number, `localhost` and what the settings say.
-/// The port may be another one, that of a tunnel.
+/// Whether the host is an address of this machine, `localhost`, or in the settings; another site could point any other name to
+/// this address. The port may differ, as with a tunnel.
 fn is_known(host: &Authority, at: Option<IpAddr>, hosts: &UiSettings) -> bool {
     let name = host.host().trim_start_matches('[').trim_end_matches(']');
     let is_address = || {
@@ -188,8 +188,8 @@ fn is_listed(host: &Authority, hosts: &UiSettings) -> bool {
     hosts.is_listed(host.as_str()) || hosts.is_listed(host.host())
 }
 
-/// The same host and port, as another port of `localhost` is somebody else; or what the settings say, as a proxy may rewrite
-/// `Host`.
+/// Whether the origin has the same host and port, or is in the settings. Another port of `localhost` is another program; a proxy
+/// may rewrite `Host`.
 fn comes_from(headers: &HeaderMap, host: &Authority, hosts: &UiSettings) -> bool {
     let is_other_site = |site: &HeaderValue| site != "same-origin";
     if headers.get("sec-fetch-site").is_some_and(is_other_site) {

@@ -1,4 +1,4 @@
-//! The way in, by the link that was printed or the token that is typed, and the way out.
+//! Login by the printed link or a typed token, and logout.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{
     server::Ui,
 };
 
-/// Asks for the token, or says where it is.
+/// Asks for the token, or tells where the link is.
 #[derive(Template)]
 #[template(path = "login.html")]
 struct Login {
@@ -26,16 +26,16 @@ struct Login {
     wrong: &'static str,
 }
 
-/// The session has begun.
+/// The page after login.
 ///
-/// A redirect would still count as coming from the page with the link, e.g. a chat, and the browser would not send the new cookie.
+/// A redirect would still count as a request from the page with the link, e.g. a chat: the browser would not send the new cookie.
 #[derive(Template)]
 #[template(path = "welcome.html")]
 struct Welcome {
     frame: Frame,
 }
 
-/// For somebody without a session, whatever was asked for.
+/// The login page, for any request without a session.
 pub(super) fn ask(ui: &Ui, wrong: &'static str) -> Response {
     let frame = Frame::new(ui, None, "/login", "Log in");
     let page = Login { frame, is_typed: ui.access().is_typed(), wrong };
@@ -75,7 +75,7 @@ pub(super) async fn leave(
     ui.access().leave(&session);
     let mut response = see_other("/login");
     set_cookie(&mut response, &ui.access().taken(is_by_tls(&headers)));
-    // What the browser keeps for its back button goes, too.
+    // Clears the pages that the browser keeps for its back button.
     let cache = HeaderValue::from_static("\"cache\"");
     response.headers_mut().insert("clear-site-data", cache);
     response
@@ -94,7 +94,7 @@ fn set_cookie(response: &mut Response, cookie: &str) {
     }
 }
 
-/// As a proxy says. Whoever makes it up only gets a cookie that their browser does not send by plain HTTP.
+/// Trusts the proxy's header. A forged header only gives its sender a cookie that their browser does not send by plain HTTP.
 fn is_by_tls(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }

@@ -1,5 +1,4 @@
-//! Pages that only show: one order, what comes due, health. All have one form: a line that answers, and sections with a chart
-//! or a table.
+//! Pages without actions: one order, due soon, health. Each has a line that answers, and sections with a chart or a table.
 
 mod health;
 mod order;
@@ -17,7 +16,7 @@ use super::{
     server::Ui,
 };
 
-/// In the navigation.
+/// Entries of the navigation.
 pub(super) const PAGES: [Entry; 3] = [
     Entry { path: "/order", name: "One order" },
     Entry { path: "/soon", name: "Due soon" },
@@ -35,22 +34,21 @@ pub(super) fn routes() -> Router<Arc<Ui>> {
 #[template(path = "look.html")]
 struct Look {
     frame: Frame,
-    /// The order that is asked for, where one can be.
+    /// The order in the form, on the page that has one.
     asked: Option<String>,
-    /// Whether messages about it are in the parking lot.
+    /// Whether messages about the order are in the parking lot.
     is_parked: bool,
     said: Option<Said>,
     sections: Vec<Section>,
 }
 
-/// A line that answers.
+/// The line that answers.
 struct Said {
     tone: &'static str,
     text: String,
     next: Option<String>,
 }
 
-/// A heading with a chart or a table.
 #[derive(Default)]
 struct Section {
     title: &'static str,
@@ -61,7 +59,7 @@ struct Section {
 }
 
 struct Row {
-    /// Of the first cell.
+    /// Tone of the first cell.
     tone: &'static str,
     cells: Vec<String>,
 }
@@ -77,12 +75,12 @@ impl Row {
 }
 
 impl Section {
-    /// Whether it is a list of findings, which stack where a screen is narrow.
+    /// Whether the section lists findings, which are stacked on a narrow screen.
     fn is_found(&self) -> bool {
         self.head.first() == Some(&"is")
     }
 
-    /// What cannot be read says why.
+    /// A failed section shows the reason.
     fn failed(title: &'static str, why: String) -> Self {
         let row = Row { tone: BAD, cells: vec![why] };
         Self { title, head: &["cannot be read"], rows: vec![row], ..Self::default() }

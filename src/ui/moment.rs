@@ -1,4 +1,4 @@
-//! One reading of database and broker, shared by all who look.
+//! The reading of database and broker that all sessions share.
 
 use std::{
     sync::Arc,
@@ -16,23 +16,23 @@ use crate::{
     status::{Reading, State},
 };
 
-/// How old a reading may be that is shown to somebody else: the broker's counts are seconds old anyway.
+/// Age below which a reading is shown again: the broker's counts are seconds old anyway.
 pub(super) const FRESH: Duration = Duration::from_secs(2);
 
-/// What was read, and what it comes to.
+/// A reading, and the state that follows from it.
 pub(super) struct Moment {
     pub(super) reading: Reading,
     pub(super) state: State,
-    /// None if the broker says nothing.
+    /// None if the broker does not answer.
     pub(super) queues: Option<Queues>,
     read_at: Instant,
 }
 
-/// The newest reading. Nobody reads unless somebody looks.
+/// The newest reading. Without a request, nothing is read.
 pub(super) struct Moments {
     question: StatusQuestion,
     newest: Mutex<Option<Arc<Moment>>>,
-    /// Who reads; the others wait for what comes of it.
+    /// Held by the request that reads; others wait for its reading.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -45,7 +45,7 @@ impl Moments {
         }
     }
 
-    /// The newest one, read now if it is not fresh.
+    /// The newest reading, or a new one if it is not fresh.
     pub(super) async fn now(&self) -> Arc<Moment> {
         if let Some(moment) = self.fresh() {
             return moment;

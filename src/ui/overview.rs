@@ -1,4 +1,4 @@
-//! `/`: whether orders are closed on time, and if not why; what waits where.
+//! `/`: whether orders are closed on time, and if not why; and the messages in each place.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ struct Overview {
     board: Board,
 }
 
-/// What is live.
+/// The live part of the page.
 #[derive(Template)]
 #[template(path = "board.html")]
 struct Board {
@@ -43,18 +43,18 @@ struct Board {
     tone: Tone,
     reason: String,
     next: Option<String>,
-    /// Of the database, or nothing.
+    /// The database's time; empty if unknown.
     clock: String,
     facts: Vec<Fact>,
     stages: Vec<Stage>,
-    /// How old the counts of the broker are at the most, in seconds.
+    /// Greatest age of the broker's counts, in seconds.
     counts_age_s: u64,
     reasons: Vec<(String, String)>,
-    /// What could not be asked, and why.
+    /// Services that did not answer, and why.
     unknown: Vec<(&'static str, String)>,
 }
 
-/// How something is, for the eye; a word says it as well.
+/// The colour of a state; a word next to it gives the same information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     Ok,
@@ -65,7 +65,7 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    /// Its class in the style sheet.
+    /// The class in the style sheet.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -76,7 +76,7 @@ impl Tone {
     }
 }
 
-/// A number and what is to be known of it.
+/// A number with an explanation.
 struct Fact {
     name: &'static str,
     value: String,
@@ -93,7 +93,7 @@ pub(super) async fn show(
     html(StatusCode::OK, &Overview { frame, board })
 }
 
-/// `/live/overview`: the board, again and again while somebody looks.
+/// `/live/overview`: sends the board repeatedly while the page is open.
 pub(super) async fn live(
     State(ui): State<Arc<Ui>>,
     Extension(session): Extension<Session>,
@@ -101,7 +101,7 @@ pub(super) async fn live(
     Sse::new(events(ui, session)).into_response()
 }
 
-/// Ends with the session.
+/// Boards until the session ends.
 fn events(ui: Arc<Ui>, session: Session) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold((ui, session, false), async |(ui, session, again)| {
         if again {
@@ -112,7 +112,7 @@ fn events(ui: Arc<Ui>, session: Session) -> impl Stream<Item = Result<Event, Inf
         }
         let board = Board::now(&ui).await;
         let text = board.render().unwrap_or_default();
-        // An event takes no carriage return.
+        // An event must have no carriage return.
         let event = Event::default().data(printable(&text));
         Some((Ok(event), (ui, session, true)))
     })
@@ -236,7 +236,7 @@ fn more(is_more: bool, count: u64) -> String {
     if is_more { format!("> {}", number(count)) } else { number(count) }
 }
 
-/// With commas between the thousands.
+/// Writes commas between thousands.
 pub(super) fn number(count: u64) -> String {
     Count::Messages(count).to_string()
 }

@@ -1,5 +1,4 @@
-//! What all pages have in common: the fields they are asked with, the frame around them, how they become an answer, and what they
-//! need beside their text.
+//! Common parts of all pages: form fields, the frame, answers and their headers.
 
 use askama::Template;
 use axum::{
@@ -12,35 +11,33 @@ use url::form_urlencoded;
 use super::{access::Session, look, server::Ui};
 use crate::text::printable;
 
-/// A page in the navigation: its path and its name there.
 pub(super) struct Entry {
     pub(super) path: &'static str,
     pub(super) name: &'static str,
 }
 
-/// In the order in which somebody on call wants them.
+/// Pages that act, in the order of their use on call.
 const PAGES: [Entry; 3] = [
     Entry { path: "/", name: "Overview" },
     Entry { path: "/parked", name: "Parking lot" },
     Entry { path: "/pauses", name: "Pauses" },
 ];
 
-/// Names and values of a form or a query, as they came; a name may stand several times.
+/// Names and values of a form or a query, not trimmed; a name may occur several times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Of `application/x-www-form-urlencoded`.
+    /// Reads `application/x-www-form-urlencoded`.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         Self(form_urlencoded::parse(bytes).into_owned().collect())
     }
 
-    /// The value, without spaces around it; none if it is empty or not there.
+    /// The first non-empty value of a name, trimmed.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).find(|value| !value.is_empty())
     }
 
-    /// Every value of a name.
     pub(super) fn all<'a, 'n>(
         &'a self,
         name: &'n str,
@@ -49,25 +46,25 @@ impl Fields {
     }
 }
 
-/// What stands around every page.
+/// The frame around every page.
 pub(super) struct Frame {
-    /// Of the page, for the window.
+    /// Title of the window.
     pub(super) title: &'static str,
-    /// Its path, to mark it in the navigation.
+    /// Marks the page in the navigation.
     pub(super) path: &'static str,
-    /// `[ui] name`; the topology's name if there is none.
+    /// `[ui] name`, or the topology's name.
     pub(super) environment: String,
-    /// Class of the colour that tells one environment from another.
+    /// Class of the colour that marks the environment.
     pub(super) color: &'static str,
     pub(super) topology: String,
-    /// None for somebody who is not logged in.
+    /// None without a session.
     pub(super) visitor: Option<Visitor>,
 }
 
-/// Who looks.
+/// A logged-in user.
 pub(super) struct Visitor {
     pub(super) operator: String,
-    /// For forms.
+    /// Token for forms.
     pub(super) csrf: String,
 }
 
@@ -93,7 +90,7 @@ impl Frame {
         }
     }
 
-    /// Of the forms of this page.
+    /// The token for this page's forms.
     pub(super) fn csrf(&self) -> &str {
         self.visitor.as_ref().map_or("", |visitor| visitor.csrf.as_str())
     }
@@ -103,7 +100,7 @@ impl Frame {
     }
 }
 
-/// A page that says that something was not done, why, and what to do.
+/// Reports that an action was not done, why, and what to do.
 #[derive(Template)]
 #[template(path = "refused.html")]
 struct Refused {
@@ -113,7 +110,6 @@ struct Refused {
     next: String,
 }
 
-/// The answer to something that was not done.
 pub(super) fn refused(
     ui: &Ui,
     session: Option<&Session>,
@@ -122,15 +118,15 @@ pub(super) fn refused(
     next: impl Into<String>,
 ) -> Response {
     let frame = Frame::new(ui, session, "", "Refused");
-    // A part may have been done: the reason says so.
+    // The reason tells whether a part was done.
     let heading = if status.is_server_error() { "Not finished" } else { "Not done" };
     html(status, &Refused { frame, heading, reason: reason.into(), next: next.into() })
 }
 
-/// A page as an answer.
+/// Renders a page.
 pub(super) fn html(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
-        // A direction that is turned round, in a name of others, would turn round what stands behind it.
+        // `printable` escapes text directions: one in a name from outside would also reverse the text after it.
         Ok(text) => answer(status, "text/html; charset=utf-8", printable(&text).into_owned()),
         Err(error) => answer(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -151,7 +147,7 @@ pub(super) fn answer(
     response
 }
 
-/// To a page of this program, after an action; `to` begins with one slash.
+/// Redirects to a page of this program after an action; `to` begins with one slash.
 pub(super) fn see_other(to: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SEE_OTHER;

@@ -1,4 +1,4 @@
-//! `/parked`: what lies in the parking lot, and one message of it.
+//! `/parked`: the messages in the parking lot; `/parked/message`: one message.
 
 mod asked;
 pub(super) mod jobs;
@@ -34,11 +34,10 @@ use crate::{
 
 /// Messages of one page.
 const PAGE: usize = 100;
-/// Reasons that are counted beside them.
+/// Reasons that are counted next to the list.
 const REASONS: usize = 8;
-/// Characters of a body or a header that are shown.
+/// Characters of a body or header value that are shown.
 const SHOWN: usize = 8_000;
-/// Headers that are shown.
 const HEADERS: usize = 100;
 
 #[derive(Template)]
@@ -48,9 +47,9 @@ struct ParkedPage {
     asked: Asked,
     timeouts: Vec<String>,
     job: Option<Shown>,
-    /// None while it is being read, or if it cannot be.
+    /// None while the parking lot is read, or if it cannot be read.
     list: Option<List>,
-    /// Why there is none.
+    /// Why there is no list.
     failed: String,
 }
 
@@ -62,11 +61,11 @@ struct Shown {
     result: Option<Result<String, String>>,
 }
 
-/// One page of what matches.
+/// A page of the matching messages.
 struct List {
     total: String,
     matching: usize,
-    /// Whether more lie there than were read.
+    /// Whether all messages of the parking lot were read.
     is_all: bool,
     read_ago: String,
     reasons: Vec<Reason>,
@@ -80,7 +79,7 @@ struct List {
 struct Reason {
     text: String,
     count: String,
-    /// What shows those alone.
+    /// Query that shows only these messages.
     query: Option<String>,
 }
 
@@ -117,10 +116,10 @@ pub(super) async fn show(
     let fields = Fields::parse(query.unwrap_or_default().as_bytes());
     let asked = Asked::of(&fields);
     let at: usize = fields.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
-    // Before the list: what an action has done is in a list that is looked at after its end.
+    // Get the job before the list: the list of an action that has ended is then newer than its end.
     let job = ui.jobs().newest().map(|job| Shown::of(&job));
     let runs = job.as_ref().is_some_and(Shown::runs);
-    // Beside it a reading finds what it has left, and is in its way.
+    // During an action, a reading would find only what the action leaves, and disturb it.
     let known = if runs { ui.lot().shown().await } else { ui.lot().look().await };
     let (list, failed) = match known {
         Known::Read(lots, gathered) => {
@@ -183,7 +182,7 @@ pub(super) async fn message(
 }
 
 impl ParkedPage {
-    /// Whether it loads itself again.
+    /// Whether the page reloads itself.
     fn is_waiting(&self) -> bool {
         let is_reading = self.list.is_none() && self.failed.is_empty();
         is_reading || self.job.as_ref().is_some_and(Shown::runs)
@@ -253,7 +252,7 @@ impl List {
     }
 }
 
-/// The `most` frequent reasons, and the others as one.
+/// The `most` frequent reasons, and one row for all others.
 fn reasons(matching: &[&Kept], asked: &Asked, most: usize) -> Vec<Reason> {
     let mut reasons = Reasons::default();
     for kept in matching {
@@ -263,7 +262,7 @@ fn reasons(matching: &[&Kept], asked: &Asked, most: usize) -> Vec<Reason> {
     let mut shown: Vec<Reason> = most
         .into_iter()
         .map(|(text, count)| {
-            // Some are told in general, and a filter looks at what each message says.
+            // Some reasons are general texts, but the filter searches the text of each message.
             let is_found = |kept: &&Kept| kept.message.cause.to_string().contains(text);
             let query = matching.iter().any(is_found).then(|| asked.with_reason(text));
             Reason { text: text.to_owned(), count: number(count), query }

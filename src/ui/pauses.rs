@@ -1,4 +1,4 @@
-//! `/pauses`: which timeouts no worker closes orders of, until when, and why; making and ending a pause.
+//! `/pauses`: the paused timeouts, until when and why; makes and ends pauses.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -25,7 +25,7 @@ struct PausesPage {
     frame: Frame,
     timeouts: Vec<String>,
     pauses: Vec<Shown>,
-    /// Why they are not known.
+    /// Why the pauses are unknown.
     failed: String,
 }
 
@@ -51,7 +51,6 @@ impl From<Pause> for Shown {
     }
 }
 
-/// What a form asks for.
 enum Wanted {
     Pause { lasts: Interval, why: String },
     Resume { rate: Option<NonZeroU32> },
@@ -62,12 +61,12 @@ enum Wanted {
 struct Question {
     frame: Frame,
     timeout: String,
-    /// As it was typed: how long and why, or at which rate.
+    /// Values as typed: duration and reason, or rate.
     lasts: String,
     why: String,
     rate: String,
     is_pause: bool,
-    /// Orders past their deadline, of all timeouts; none if that is not known.
+    /// Orders past their deadline, of all timeouts; none if unknown.
     overdue: Option<String>,
 }
 
@@ -143,7 +142,7 @@ pub(super) async fn carry_out(
     }
 }
 
-/// The timeout, and what is to be done with it.
+/// The timeout of the form, and its action.
 fn wanted(fields: &Fields) -> Result<(String, Wanted), String> {
     let text = |name: &str, missing: &str| {
         fields.get(name).map(str::to_owned).ok_or_else(|| missing.to_owned())

@@ -1,6 +1,6 @@
-//! The pipeline as a picture: stages from left to right, with what waits in each place and what goes through it.
+//! The pipeline as a picture: stages from left to right, each with its places, messages and rates.
 //!
-//! What stands in it is that of `graph`; a page has room for numbers, and breaks it where a screen is narrow.
+//! Its nodes come from `graph`; a page has room for numbers, and wraps the stages on a narrow screen.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,31 @@ use crate::{
     topology::Topology,
 };
 
-/// What messages pass at the same step of their way.
+/// Places at the same step of a message's route.
 pub(super) struct Stage {
     pub(super) title: String,
     pub(super) details: String,
     pub(super) places: Vec<Place>,
-    /// Aside, below the others.
+    /// Drawn below the others.
     pub(super) is_aside: bool,
 }
 
-/// An exchange, a queue, or somebody at their ends.
+/// An exchange, a queue, or a program at either end.
 #[derive(Default)]
 pub(super) struct Place {
     pub(super) name: String,
     pub(super) details: String,
     /// Messages in it.
     pub(super) count: Option<String>,
-    /// Of the fullest in its stage, in hundredths.
+    /// Messages in percent of the fullest place of the stage.
     pub(super) share: u64,
-    /// More numbers, each with what it is.
+    /// Further numbers, each with its name.
     pub(super) numbers: Vec<(&'static str, String)>,
     pub(super) word: String,
     pub(super) tone: Tone,
 }
 
-/// What `moment` has of `topology`, or the topology alone if the broker says nothing.
+/// The stages with the counts of `moment`; without counts if the broker does not answer.
 pub(super) fn stages(topology: &Topology, moment: &Moment) -> Vec<Stage> {
     let live = moment.queues.as_ref().map(|queues| Live::of(topology, &queues.observed));
     let graph = Graph::of(topology, live.as_ref());
@@ -66,7 +66,7 @@ impl Stage {
     }
 }
 
-/// The picture as data, and what the broker counts.
+/// The graph, and the counts of the broker.
 struct Drawn<'a> {
     topology: &'a Topology,
     graph: &'a Graph,
@@ -96,7 +96,7 @@ impl Drawn<'_> {
         Stage::new(group.title.clone(), group.details.clone(), places.collect())
     }
 
-    /// A queue, or what has several of them.
+    /// The place of a queue, or of a node with several queues.
     fn queue(&self, node: &Node) -> Place {
         let stats = self.stats.get(&node.name);
         let (word, tone) = word(node, stats);
@@ -104,7 +104,7 @@ impl Drawn<'_> {
         if let Some(stats) = stats {
             let rates = [("in", stats.rates.published), ("out", stats.rates.acked)];
             let rates = rates.into_iter().filter(|(name, _)| {
-                // Nobody acks what a level lets go, and nobody consumes the parking lot.
+                // Messages expire from levels, and the parking lot has no consumers, so neither has acks.
                 *name == "in" || node.kind == Kind::Business
             });
             numbers.extend(rates.map(|(name, per_s)| (name, rate(per_s.unwrap_or_default()))));
@@ -116,7 +116,7 @@ impl Drawn<'_> {
         }
         Place {
             name: node.name.clone(),
-            // A level's queue is called after it.
+            // A level's name is the end of its queue's name.
             details: details(node)
                 .filter(|it| !node.name.ends_with(&format!(".{it}")))
                 .unwrap_or_default(),
@@ -128,7 +128,7 @@ impl Drawn<'_> {
         }
     }
 
-    /// As many as consume, of the queue with the most of them.
+    /// The workers; counts the consumers of the queue that has the most.
     fn worker(&self, moment: &Moment) -> Place {
         let queues = self.topology.all_business_queues();
         let consumers = |base: String| {
@@ -156,7 +156,7 @@ impl Drawn<'_> {
     }
 }
 
-/// What drains, and what is blocked.
+/// The state of a queue in words.
 fn word(node: &Node, stats: Option<&QueueStats>) -> (String, Tone) {
     let said = |word: &str, tone| (word.to_owned(), tone);
     let count = messages(node).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The server: its routes, and the bounds within which it answers.
+//! The server: its routes and limits.
 
 use std::{
     io,
@@ -38,14 +38,14 @@ use crate::{
     topology::Topology,
 };
 
-/// Connections at the same time. A browser has six, and one more for each window that is live.
+/// Connections at the same time. A browser opens up to six, and one more for each live window.
 const CONNECTIONS: usize = 128;
-/// From the beginning of a connection, or the last answer, to the end of the next request's headers.
+/// Time for the headers of a request, from the beginning of the connection or the last answer.
 const HEADERS: Duration = Duration::from_secs(20);
-/// Cookies of other programs on this host come along.
+/// Cookies of other programs on this host are sent, too.
 const HEADER_BYTES: usize = 32 * 1024;
 
-/// What all pages share.
+/// State that all pages share.
 pub(crate) struct Ui {
     settings: Settings,
     services: Arc<Services>,
@@ -57,7 +57,7 @@ pub(crate) struct Ui {
 }
 
 impl Ui {
-    /// Pages about what `services` lead to, for whoever comes by `entry`; who follows its link acts as `operator`.
+    /// Makes pages about `services`. A session begins by `entry`; if that is a link, its user acts as `operator`.
     pub(crate) fn new(
         settings: Settings,
         services: Arc<Services>,
@@ -103,7 +103,7 @@ impl Ui {
     }
 }
 
-/// A page is a line here, an entry in the navigation of `page`, a file and a template.
+/// A page has a route here, an entry in the navigation of `page`, a file and a template.
 fn routes(ui: &Arc<Ui>) -> Router {
     Router::new()
         .route("/", get(overview::show))
@@ -138,28 +138,27 @@ async fn another_method(State(ui): State<Arc<Ui>>) -> Response {
     refused(&ui, None, StatusCode::METHOD_NOT_ALLOWED, reason, "go to the overview")
 }
 
-/// A port that nobody else has.
+/// A bound port.
 pub(crate) struct Bound {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Bound {
-    /// Takes the port.
+    /// Binds the address.
     pub(crate) async fn to(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self { address: listener.local_addr()?, listener })
     }
 
-    /// With the port that was taken if any was asked for.
+    /// The bound address, with the real port if port 0 was asked for.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until a stop is requested.
     pub(crate) async fn serve(self, ui: Arc<Ui>, stop: &Stop) {
         let routes = routes(&ui);
-        // Those who have not shown a session make way for a new one.
+        // If there are too many connections, those without a session are closed for new ones.
         let begin = |stream, is_known| answer(stream, routes.clone(), is_known);
         tokio::select! {
             biased;
@@ -170,12 +169,12 @@ impl Bound {
     }
 }
 
-/// What goes wrong on a connection concerns the one at its other end.
+/// Serves a connection; errors concern only its client.
 async fn answer(stream: TcpStream, routes: Router, is_known: Arc<AtomicBool>) {
     let Ok(at) = stream.local_addr() else { return };
     let routes = routes.layer(axum::Extension(Connection { at, is_known }));
     let service = TowerToHyperService::new(routes);
-    // Nobody waits for the next bytes: an event is a packet.
+    // Send each event at once.
     let _slower = stream.set_nodelay(true);
     let _ended = http1::Builder::new()
         .timer(TokioTimer::new())

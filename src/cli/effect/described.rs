@@ -18,33 +18,33 @@ use crate::{
 
 use super::MOST_COUNTED;
 
-/// Columns that programs compare before they write: names of optimistic locks.
+/// Names of version columns (optimistic locks): a program compares the version before it writes the row.
 const VERSIONS: [&str; 4] = ["lock_version", "version", "row_version", "lock_no"];
-/// Rows of a table that are not read from end to end.
+/// Rows above which a table is too large to be read from end to end.
 const LARGE: f32 = 1_000_000.0;
-/// Open rows that a look for overdue ones may read.
+/// Rows that a look for overdue rows may read without being due.
 const MOST_READ: i64 = 10_000;
 
 /// Changes that a described effect would make.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct WouldDo {
-    /// The reason why the changes are not known.
+    /// The reason why the changes are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
-    /// Open rows that it was tried on, due or not.
+    /// Open rows that the effect was tried on, due or not.
     pub(super) rows: usize,
     /// Examples by table: `shop.purchase 4711: state 10 → 90`.
     pub(super) examples: Vec<String>,
-    /// Each change with its sum.
+    /// Each kind of change with its sum.
     pub(super) sums: Vec<String>,
-    /// Changes that triggers made in other tables.
+    /// Changes that triggers make in other tables.
     pub(super) triggers: Vec<String>,
-    /// Mistakes, each with the line to write.
+    /// Mistakes, each with the line that corrects it.
     pub(super) findings: Vec<String>,
 }
 
 impl WouldDo {
-    /// Tries the effect on rows that are open, due or not.
+    /// Tries the effect on open rows, due or not.
     pub(super) async fn of(
         store: &Store,
         effect: &Effect,
@@ -106,7 +106,7 @@ impl WouldDo {
             };
             would.finding(format!("no row is open by `{}`{there}", description.open));
         }
-        // The columns of the reference tables have a known meaning.
+        // Skip the reference tables: the meaning of their deadlines is known.
         if let Some(open) = open.filter(|_| !effect.is_built_in()) {
             would.findings.extend(every_row_is_late(description, open, store.now().await?));
         }
@@ -114,7 +114,7 @@ impl WouldDo {
         Ok(Some(would))
     }
 
-    /// Changes that are not known, because one of the rows cannot be closed.
+    /// The result if one of the rows cannot be closed, so that the changes are unknown.
     pub(super) fn unknown(error: &StoreError) -> Self {
         Self { failure: Some(error.answer()), ..Self::default() }
     }
@@ -123,7 +123,7 @@ impl WouldDo {
         self.findings.push(what);
     }
 
-    /// The index of the look for overdue rows.
+    /// Checks the index for the look for overdue rows.
     async fn look(
         &mut self,
         store: &Store,
@@ -162,7 +162,7 @@ fn listed(items: &[String]) -> String {
     if items.is_empty() { "nothing".to_owned() } else { items.join("; ") }
 }
 
-/// The index of a large table without which nothing can be tried.
+/// Finding that a large table needs an index before anything can be tried.
 pub(super) async fn needs_index_first(
     store: &Store,
     effect: &Effect,
@@ -175,7 +175,7 @@ pub(super) async fn needs_index_first(
     reads_too_much(store, effect, description, &facts).await
 }
 
-/// Why a look for overdue rows reads more than the rows that are due, with what helps.
+/// Finding that a look for overdue rows reads more than the rows that are due, with the correction.
 async fn reads_too_much(
     store: &Store,
     effect: &Effect,
@@ -187,7 +187,7 @@ async fn reads_too_much(
     if !plan.scans.is_empty() {
         return Ok(Some(without_index(description, facts, &format!("all of {table}"))));
     }
-    // An index on `not_before`, or on a column of `open`, finds rows that have to be sorted by their deadline.
+    // An index on `not_before`, or on a column of `open`, finds rows that PostgreSQL must sort by their deadline.
     if !plan.sorts || store.open_before(description, facts, MOST_READ + 1).await? <= MOST_READ {
         return Ok(None);
     }
@@ -218,7 +218,7 @@ fn without_index(description: &Description, facts: &Facts, reads: &str) -> Strin
     )
 }
 
-/// Version columns that the effect does not raise.
+/// Findings about version columns that the effect does not increment.
 fn raised(description: &Description, facts: &Facts) -> Vec<String> {
     let Change::Set(set) = &description.change else { return Vec::new() };
     let is_version = |name: &str, kind: &str| {
@@ -237,7 +237,7 @@ fn raised(description: &Description, facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// A deadline that is over in every open row is most likely the time of creation.
+/// Finding that the deadline has passed in every open row: the column is probably the time of creation.
 fn every_row_is_late(
     Description { deadline: column, .. }: &Description,
     open: &OpenOrders,
@@ -251,7 +251,7 @@ fn every_row_is_late(
     ))
 }
 
-/// Statements of a described effect, as a DBA reads them.
+/// Statements of a described effect, for a DBA.
 pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, StoreError> {
     let statements = store.statements(effect).await?;
     let parts = [&statements.lock, &Some(statements.close.clone()), &statements.overdue];
@@ -271,7 +271,7 @@ pub(super) async fn show(store: &Store, effect: &Effect) -> Result<String, Store
     Ok(text.trim_end().to_owned())
 }
 
-/// The rows that a person is asked to accept, and the line of the description that leaves them alone.
+/// The overdue rows that a person is asked to accept, and the line of the description that excludes them.
 pub(super) async fn backlog(
     store: &Store,
     effect: &Effect,

@@ -1,4 +1,4 @@
-//! An effect on some orders in a transaction that is rolled back: on orders that are overdue, and on orders that are not due.
+//! Runs an effect in a transaction that is rolled back, on overdue orders and on orders that are not due.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,32 @@ use crate::{
     },
 };
 
-/// Orders of each kind that an effect is tried on.
+/// Orders that are tried of each kind: overdue, and not due.
 const TRIED: i64 = 20;
 
-/// The result of a trial.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
-    /// Orders.
+    /// Number of orders.
     pub(super) orders: usize,
-    /// Open orders among them, where none was named.
+    /// Open orders that were tried; empty if the user named orders.
     pub(super) open: Vec<OrderId>,
-    /// Their outcomes: the word, and the number of orders.
+    /// Number of orders by outcome.
     pub(super) outcomes: BTreeMap<String, usize>,
-    /// The fault of the effect, for the first order that shows it.
+    /// The first failure that is the fault of the effect, and its order.
     pub(super) failure: Option<String>,
-    /// The first order that fails although others are closed.
+    /// The first order that fails while other orders are closed, with its reason.
     pub(super) bad_order: Option<String>,
-    /// The first that is overdue and would stay open.
+    /// The first overdue order that would stay open.
     pub(super) guarded: Option<OrderId>,
-    /// A part that could not be tried.
+    /// A part of the effect that the trial could not try.
     pub(super) untried: Option<String>,
 }
 
-/// An order, and its deadline if that is known.
+/// An order, and its deadline if known.
 type Candidate = (OrderId, Option<DatabaseTime>);
 
 impl Trial {
-    /// On the orders that were named; if none was, on the oldest open ones and on the next that are not due.
+    /// Tries the effect on the named orders. Without names, it takes the oldest open orders and the next orders that are not due.
     pub(super) async fn of(
         store: &Store,
         effect: &Effect,
@@ -54,7 +53,7 @@ impl Trial {
         }
         let outcomes: Vec<Outcome> =
             standings.into_iter().map(|standing| standing.outcome).collect();
-        // After the trial: what is not due now was not due then.
+        // An order that is not due after the trial was not due in it.
         let now = store.now().await?;
         let is_early = |(_, due_at): &Candidate, outcome: &Outcome| {
             outcome.final_state().is_some() && due_at.is_some_and(|due_at| due_at > now)
@@ -64,7 +63,7 @@ impl Trial {
         let waits = |outcome: &Outcome| matches!(outcome, Outcome::NotDue { remaining } if !remaining.is_zero());
         let text = |(id, reason): (&OrderId, &str)| format!("order {id}: {reason}");
         let (misfit, bad) = (failed(&ids, &outcomes, true), failed(&ids, &outcomes, false));
-        // An order that was not named, where others are closed, says nothing about the effect.
+        // If other orders are closed, one failing order does not show a fault of the effect, unless the user named it.
         let is_usable =
             named.is_empty() && outcomes.iter().any(|outcome| outcome.final_state().is_some());
         let (failure, bad_order) = if is_usable { (misfit, bad) } else { (misfit.or(bad), None) };
@@ -83,7 +82,7 @@ impl Trial {
     }
 }
 
-/// The oldest that are open, and the next that are not due.
+/// The oldest open orders, and the next orders that are not due.
 async fn open(store: &Store, effect: &Effect) -> Result<Vec<Candidate>, StoreError> {
     let now = store.now().await?;
     let mut orders: Vec<Candidate> = Vec::new();
@@ -99,7 +98,8 @@ async fn open(store: &Store, effect: &Effect) -> Result<Vec<Candidate>, StoreErr
     Ok(orders)
 }
 
-/// The first that fails, with the reason: with an answer that is not as agreed, or with an SQLSTATE.
+/// The first order that fails, with the reason: `is_misfit` selects outcomes outside the contract, otherwise those with an
+/// SQLSTATE.
 fn failed<'a>(
     ids: &'a [OrderId],
     outcomes: &'a [Outcome],

@@ -1,4 +1,4 @@
-//! `overdue effect watch`: what closes rows today, and when a described effect would have done it.
+//! `overdue effect watch`: reports when rows are closed today, and when a described effect would have closed them.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,11 @@ use crate::{
     topology::level::Interval,
 };
 
-/// Open rows that are remembered at a time.
+/// Open rows that are kept in memory at the same time.
 const MOST: usize = 100_000;
-/// Looks take at most one part of so many of the time.
+/// Looks take at most 1/10 of the time.
 const PARTS: u32 = 10;
-/// More lines than that in a second cannot be read.
+/// Lines per second that a person can read.
 const LINES_PER_SECOND: u64 = 50;
 
 #[derive(Debug, Args)]
@@ -39,11 +39,11 @@ pub(in crate::cli) struct Watch {
     output: Output,
 }
 
-/// The rows of an effect in the database.
+/// The watched rows of an effect in the database.
 struct Looked<'a> {
     store: &'a Store,
     effect: &'a Effect,
-    /// The statement that says what has become of rows.
+    /// The statement that reads the present state of rows.
     sql: String,
     until: DatabaseTime,
 }
@@ -81,7 +81,7 @@ impl Watch {
         loop {
             let left = store.now().await.map_or(every.as_duration(), |now| now.until(looked.until));
             let pause = every.as_duration().max(took * (PARTS - 1)).min(left);
-            // The last look is at the end, or when a stop is asked for.
+            // The last look is at the end of `--for`, or when a stop is requested.
             let is_last = !stop.pause(pause).await || pause == left;
             let began = Instant::now();
             match looked.look(&mut watch).await {
@@ -112,7 +112,7 @@ impl Watch {
 }
 
 impl Looked<'_> {
-    /// Takes the rows that are open, and what has become of others.
+    /// Reads the open rows; returns those that have ended since the last look.
     async fn look(&self, watch: &mut effect::Watch) -> Result<Vec<Ended>, StoreError> {
         let now = self.store.now().await?;
         let open = self.store.open_within(self.effect, now.until(self.until), MOST).await?;
@@ -122,7 +122,7 @@ impl Looked<'_> {
         Ok(watch.found(time(now), &missing, &found))
     }
 
-    /// Looks once more at what is open after its deadline: something else may keep it open.
+    /// Reads once more the rows that are open after their deadline: something else may keep a row open.
     async fn overdue(&self, watch: &mut effect::Watch) -> Result<Timestamp, StoreError> {
         let overdue = watch.overdue(time(self.store.now().await?));
         let found = self.store.watched_rows(&self.sql, &overdue).await?;
@@ -132,7 +132,7 @@ impl Looked<'_> {
     }
 }
 
-/// A line for each, or one for all.
+/// Prints a line per row, or one line for all.
 fn show(ended: &[Ended], since: Duration) -> Result<(), Failure> {
     let most = since.as_secs().saturating_add(1).saturating_mul(LINES_PER_SECOND);
     if u64::try_from(ended.len()).is_ok_and(|lines| lines <= most) {
@@ -147,7 +147,7 @@ fn show(ended: &[Ended], since: Duration) -> Result<(), Failure> {
     ))
 }
 
-/// The present is within the calendar.
+/// The database's clock is within a timestamp's range.
 fn time(at: DatabaseTime) -> Timestamp {
     at.timestamp().unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! What was found of an exchange of the plugin, and the steps that are left.
+//! The findings about an exchange of the plugin, and the steps that are left.
 
 use std::fmt::{self, Write as _};
 
@@ -12,19 +12,18 @@ use crate::{
     topology::{Topology, file::RoutingType, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
-/// What there is of the exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// It is the plugin's.
+    /// The exchange is the plugin's.
     Plugin,
-    /// It is ours already.
+    /// The exchange is ours already.
     TakenOver,
-    /// It is not there, and the topology file is to have it.
+    /// The broker lacks the exchange, and the topology file has it.
     Missing,
 }
 
-/// A binding of the plugin's exchange, and the one that does the same without the plugin.
+/// A binding of the plugin's exchange, and the binding that replaces it.
 #[derive(Serialize)]
 pub(super) struct OldBinding {
     #[serde(flatten)]
@@ -34,7 +33,7 @@ pub(super) struct OldBinding {
     pub(super) copied: bool,
 }
 
-/// What was found, and what is to be done.
+/// The findings, and the steps that are left.
 #[derive(Serialize)]
 pub(super) struct Guide<'a> {
     pub(super) version: u32,
@@ -43,7 +42,7 @@ pub(super) struct Guide<'a> {
     pub(super) state: State,
     #[serde(rename = "type")]
     pub(super) routing: RoutingType,
-    /// Whether the topology file says that it is taken over.
+    /// Whether the topology file takes the exchange over.
     pub(super) in_topology: bool,
     pub(super) bindings: Vec<OldBinding>,
     pub(super) held: Vec<DelayedOnNode>,
@@ -60,7 +59,6 @@ pub(super) struct List<'a> {
     pub(super) exchanges: Vec<Listed>,
 }
 
-/// One of them.
 #[derive(Serialize)]
 pub(super) struct Listed {
     pub(super) exchange: String,
@@ -95,7 +93,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// `reminders -> mails by "welcome"`
+/// Such as `reminders -> mails by "welcome"`.
 pub(super) fn way(binding: &Binding) -> String {
     let Binding { source, destination, routing_key, arguments, .. } = binding;
     let arguments: Vec<String> =
@@ -191,7 +189,7 @@ impl fmt::Display for Guide<'_> {
     }
 }
 
-/// As it is written in topology.toml.
+/// The section for topology.toml.
 pub(super) fn section(exchange: &str, routing: RoutingType) -> String {
     let exchange = toml::Value::from(exchange);
     format!("[compat.x-delay]\nexchange = {exchange}\ntype = \"{}\"\n", routing.as_str())

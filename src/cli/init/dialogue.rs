@@ -40,11 +40,11 @@ pub(super) async fn ask(
     }
 }
 
-/// Reads an answer; a number is one of the choices, an empty line is the first of them.
+/// Reads an answer. A number selects a choice, and an empty line the first choice.
 fn read(ask: &Ask) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::failed(format!("cannot read the answer: {error}"));
     let Ask { option, about, choices, is_needed, .. } = ask;
-    // A sign is typed: the wrong one doubles the fault.
+    // A sign must be typed: the wrong sign doubles the fault.
     let default = choices.first().filter(|_| !(*is_needed && *option == "release"));
     let name = if *option == "set" { about } else { *option };
     let shown = default.map_or_else(String::new, |it| format!(" [{it}]"));

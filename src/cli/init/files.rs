@@ -1,4 +1,4 @@
-//! The two files: new ones, or a table more in those that are there.
+//! Writes the two files: new ones, or an existing pair with a further table.
 
 use std::{
     fs::{self, OpenOptions},
@@ -17,10 +17,9 @@ use crate::{
 const TOPOLOGY: &str = "topology.toml";
 const OVERDUE: &str = "overdue.toml";
 
-/// The files of a folder.
 pub(super) struct Files {
     folder: PathBuf,
-    /// Their contents, where a table is added.
+    /// Contents of the existing files, if a table is added.
     there: Option<There>,
 }
 
@@ -30,7 +29,7 @@ struct There {
 }
 
 impl Files {
-    /// The folder without files, or with files to which a table is added.
+    /// Checks the folder: it must have no files, or with `adds` both files.
     pub(super) fn look(folder: &Path, adds: bool) -> Result<Self, Failure> {
         let folder = folder.to_owned();
         if !adds {
@@ -58,7 +57,7 @@ impl Files {
         Ok(Self { folder, there: Some(there) })
     }
 
-    /// Names that the files have already.
+    /// Refuses invalid names and names in the files.
     pub(super) fn refuse(&self, answers: &Answers) -> Result<(), Failure> {
         let is_name = |it: &str| {
             !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
@@ -91,7 +90,7 @@ impl Files {
         )))
     }
 
-    /// Writes them.
+    /// Returns the paths.
     pub(super) fn write(&self, proposal: &Proposal) -> Result<Vec<PathBuf>, Failure> {
         let paths = [TOPOLOGY, OVERDUE].map(|name| self.folder.join(name));
         let description = proposal.description();
@@ -106,7 +105,7 @@ impl Files {
                 [there.topology_with(proposal)?, settings]
             }
         };
-        // A file that the program would refuse is written only where a point needs an answer.
+        // An invalid file is written only if a point needs an answer.
         Topology::parse(&written[0]).map_err(|findings| {
             let report = report::render(TOPOLOGY, &written[0], &findings);
             Failure::failed(format!(
@@ -123,7 +122,7 @@ impl Files {
 }
 
 impl There {
-    /// The topology with one timeout more, and its level.
+    /// The topology with a further timeout, and its level.
     fn topology_with(&self, proposal: &Proposal) -> Result<String, Failure> {
         let topology = parsed(TOPOLOGY, &self.topology)?;
         let name = topology.get("name").and_then(toml::Value::as_str).unwrap_or_default();
@@ -144,7 +143,7 @@ impl There {
     }
 }
 
-/// The file with one level more in its line `levels = […]`; none where it is not one line.
+/// Adds a level to the line `levels = […]`; none if the list has several lines.
 fn with_level(text: &str, levels: &[toml::Value], after: u64) -> Option<String> {
     let name = duration(after);
     let mut levels: Vec<(u64, &str)> = levels
@@ -170,7 +169,7 @@ fn parsed(name: &str, text: &str) -> Result<toml::Table, Failure> {
         .map_err(|error| Failure::configuration(format!("{name} is not TOML: {error}")))
 }
 
-/// The name of the table as the prefix of every exchange and queue.
+/// The prefix of exchanges and queues, from the name of the table.
 fn prefix(table: &str) -> String {
     let fits = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let name: String = table.chars().filter(|it| fits(*it)).collect();
@@ -181,18 +180,18 @@ fn cannot(path: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("cannot write {}: {error}", quote(&path.display().to_string())))
 }
 
-/// If another program has made the file meanwhile, nothing is overwritten.
+/// Fails if another program has created the file meanwhile: nothing is overwritten.
 fn write_new(path: &Path, content: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     if path.ends_with(OVERDUE) {
-        // Passwords come into it.
+        // The file will have passwords.
         options.mode(0o600);
     }
     options.open(path)?.write_all(content.as_bytes())
 }
 
-/// Either the old content is there or the new one, with the rights that the file had.
+/// Replaces the file atomically, with the rights that it had.
 fn replace(path: &Path, content: &str) -> io::Result<()> {
     let rights = fs::metadata(path)?.permissions();
     let folder = path.parent().unwrap_or_else(|| Path::new("."));

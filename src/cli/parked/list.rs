@@ -20,9 +20,8 @@ use crate::{
     wire::in_a_line,
 };
 
-/// Reasons that the end of the list names.
 const REASONS: usize = 20;
-/// Characters of a body that are shown to people.
+/// Characters of a body that are printed as text.
 const BODY: usize = 2_000;
 
 /// What lies in the parking lot, why, and what its orders are now; takes nothing out
@@ -73,7 +72,7 @@ impl List {
 }
 
 impl fmt::Display for Entry {
-    /// Two lines, so that the reason has room; or a line for each thing that is known.
+    /// Writes two lines, so that the reason has room; with `full`, a line for each known fact.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (order, timeout) =
             (one_line(&self.label), one_line(self.timeout.as_deref().unwrap_or("-")));
@@ -107,7 +106,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// How long it has been there.
+/// The age of the message in the parking lot.
 fn ago(since: Timestamp) -> String {
     let age = Duration::try_from(now().duration_since(since)).unwrap_or_default();
     format!("{} ago", about(age))
@@ -116,7 +115,7 @@ fn ago(since: Timestamp) -> String {
 impl fmt::Display for ListEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (queues, total) = (self.queues.join(", "), self.matching);
-        // The reader is told where it is stopped.
+        // A stop is reported as an error.
         let more = if self.stopped { 0 } else { self.waiting.saturating_sub(self.read) };
         if self.read == 0 && more == 0 && !self.stopped {
             return write!(f, "{queues} is empty");

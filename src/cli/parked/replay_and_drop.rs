@@ -1,4 +1,4 @@
-//! `overdue parked replay` and `overdue parked drop`: what they would do, the question, and what they have done.
+//! `overdue parked replay` and `overdue parked drop`: the preview, the question, and the result.
 
 use std::{fmt, num::NonZeroU32};
 
@@ -59,7 +59,7 @@ pub(in crate::cli) struct DropMessages {
     output: Output,
 }
 
-/// What became of the messages.
+/// The result of a replay.
 #[derive(Serialize)]
 struct Replayed<'a> {
     version: u32,
@@ -74,7 +74,6 @@ impl fmt::Display for Replayed<'_> {
     }
 }
 
-/// What was dropped.
 #[derive(Serialize)]
 struct Dropped<'a> {
     version: u32,
@@ -112,7 +111,7 @@ impl Replay {
                 counted(totals.leaving(), "message"),
                 lots.services.address
             ))?;
-            // Not what is parked while somebody thinks about the answer.
+            // Exclude messages that are parked while the user reads the question.
             filter.selected = which;
             (expected, counted_all) = (Some(totals.total()), seen.end());
         }
@@ -193,7 +192,7 @@ fn preview(reasons: &Reasons) -> String {
     lines.join("\n")
 }
 
-/// With the note, if there is one.
+/// Prints the note, if there is one.
 fn said(ended: Result<Option<String>, Failure>) -> Result<(), Failure> {
     ended.map(|note| note.into_iter().for_each(report))
 }

@@ -26,12 +26,12 @@ use crate::{
     wire::{DueNotice, Message},
 };
 
-/// Orders that are read together.
+/// Orders of one page.
 const PAGE: i64 = 2_000;
-/// Notices on their way at once.
+/// Notices without a confirm at the same time.
 const IN_FLIGHT: usize = 1_024;
 
-/// What is published, and how far it is.
+/// Publishes the notices, and counts them.
 pub(super) struct Notices<'a> {
     store: &'a Store,
     topology: &'a Topology,
@@ -42,7 +42,6 @@ pub(super) struct Notices<'a> {
     pub(super) refused: u64,
 }
 
-/// Why a notice is not confirmed.
 enum NotConfirmed {
     Ended(Failure),
     Refused(PublishError),
@@ -63,7 +62,7 @@ impl<'a> Notices<'a> {
         Self { store, topology, routes, pace, confirmed: 0, refused: 0 }
     }
 
-    /// All parts, one after the other.
+    /// Publishes all parts, one after the other.
     pub(super) async fn publish(
         &mut self,
         address: &BrokerAddress,
@@ -117,7 +116,7 @@ impl<'a> Notices<'a> {
         }
     }
 
-    /// How many were confirmed: all of them.
+    /// Returns the number of notices, all confirmed.
     async fn page(
         &self,
         timeout: &Timeout,
@@ -142,7 +141,7 @@ impl<'a> Notices<'a> {
             match result {
                 Ok(()) => confirmed += 1,
                 Err(NotConfirmed::Ended(ended)) => return Err(ended),
-                // What shares its channel may say better why.
+                // A notice on the same channel may have the more exact error.
                 Err(NotConfirmed::Refused(error)) => {
                     is_over.set(true);
                     refused = Some(PublishError::that_says_why(refused, error));

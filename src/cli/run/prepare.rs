@@ -1,4 +1,4 @@
-//! What is checked and declared before a worker works.
+//! Checks and declares what a worker needs before it starts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,16 +21,17 @@ use crate::{
     worker::{Worker, backoff::Backoff, health::Work},
 };
 
-/// What a worker does to the broker before it works.
+/// A worker's task on the broker before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Declaring {
-    /// Adds what is missing.
+    /// Adds missing objects.
     Missing,
-    /// Looks whether what it needs is there.
+    /// Checks that the objects it needs exist.
     Nothing,
 }
 
-/// A worker whose database, topology and SQL have answered once; and why nothing is declared yet, if the broker has not answered.
+/// Makes a worker after database, topology and SQL have answered once. The failure is the reason why nothing is declared yet, if
+/// the broker has not answered.
 pub(in crate::cli) async fn prepare(
     settings: &Settings,
     services: Services,
@@ -41,7 +42,7 @@ pub(in crate::cli) async fn prepare(
         .map_err(|reason| Failure::configuration(format!("traces.otlp: {reason}")))?;
     store.check_pooler().await?;
     store.ping().await?;
-    // First: the built-in effects would say of tables of an older version that they are others'.
+    // Check this first: otherwise the built-in effects report tables of an older version as foreign tables.
     store.check_outbox().await?;
     store.check_pauses().await?;
     check_effects(&store, &effects).await?;
@@ -52,7 +53,7 @@ pub(in crate::cli) async fn prepare(
     }
     let (management, missing) = match broker(&address, &management, &topology, declaring).await {
         Ok(lists) => (lists.then_some(management), None),
-        // It is waited for: orders are closed from the table meanwhile.
+        // Wait for the broker later: meanwhile the worker closes orders from the table.
         Err(failure) if failure.code == exit::UNAVAILABLE && address.is_known().await => {
             (Some(management), Some(failure))
         }
@@ -67,7 +68,7 @@ pub(in crate::cli) async fn prepare(
     Ok((worker, missing))
 }
 
-/// Declares, or looks, again and again until the broker has answered. Its queues are consumed as soon as they are there.
+/// Declares or checks the topology, repeatedly until the broker has answered. The worker consumes queues as soon as they exist.
 pub(super) async fn declare_later(
     worker: Arc<Worker>,
     declaring: Declaring,
@@ -93,7 +94,7 @@ pub(super) async fn declare_later(
     }
 }
 
-/// Declares what is missing, or looks whether what a worker needs is there. Whether the management API lists queues.
+/// Declares missing objects, or checks that the needed ones exist. Returns whether the management API lists queues.
 async fn broker(
     address: &BrokerAddress,
     management: &Management,
@@ -101,13 +102,14 @@ async fn broker(
     declaring: Declaring,
 ) -> Result<bool, Failure> {
     if declaring == Declaring::Missing {
-        // Later a refused login is an outage; now somebody is there to correct it.
+        // At the start a person can correct a refused login; later it counts as an outage.
         Link::open(address, "overdue run: logging in").await?.close().await;
         declare(management, topology).await?;
         return Ok(true);
     }
     look(address, topology).await?;
-    // Without the tag it looks for the generations of its queues one by one. Any other failure may be over soon.
+    // A user without the tag gets no list: the worker then looks for the generations of its queues one by one. Other failures may
+    // be short.
     let listed = management.queue_names(&topology.name).await;
     if let Err(error @ ManagementError::NotPermitted { .. }) = &listed {
         telemetry::management_given_up(&error_chain(error));
@@ -116,7 +118,7 @@ async fn broker(
     Ok(true)
 }
 
-/// A wrong effect concerns its own timeouts; if none is right there is nothing to do.
+/// A wrong effect stops only its own timeouts. Fails if every effect is wrong.
 async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Result<(), Failure> {
     let mut wrong = Vec::new();
     for effect in effects.values() {
@@ -126,16 +128,16 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
             if error.kind() != FailureKind::Configuration {
                 return Err(error.into());
             }
-            // It begins when a person accepts its terms, without a restart.
+            // Work begins without a restart when a person accepts the terms of the effect.
             telemetry::effect_unusable(&effect.name, &error_chain(&error));
         }
     }
     let refused = wrong.len() == effects.len();
-    // What may be over when it starts again goes first: a unit does not restart after what a person has to correct.
+    // Report transient errors first: a systemd unit restarts after those, but not after an error that a person must correct.
     wrong.sort_by_key(|(_, error)| is_lasting(error));
     for (effect, error) in wrong {
         if refused || !error.is_of_statement() {
-            // It looks like a row's fault, or like an outage, and is of no row here.
+            // The error looks like the fault of a row or like an outage, but here no row is involved.
             let code = (is_lasting(&error) && error.kind() != FailureKind::Configuration)
                 .then_some(exit::CONFIGURATION);
             let failure = Failure::from(error);
@@ -146,13 +148,13 @@ async fn check_effects(store: &Store, effects: &BTreeMap<String, Effect>) -> Res
     Ok(())
 }
 
-/// Whether the next start would end in the same way.
+/// Whether the next start would fail in the same way.
 fn is_lasting(error: &StoreError) -> bool {
     error.is_of_statement()
         && !matches!(error.kind(), FailureKind::Contention | FailureKind::Overloaded)
 }
 
-/// Adds what is missing. Most of the time nothing is, and nobody has to wait for the lock.
+/// Adds missing objects. Takes the lock only if some are missing, which is rare.
 async fn declare(management: &Management, topology: &Topology) -> Result<(), Failure> {
     let change = TopologyChange::new(management, topology);
     let (plan, _) = change.plan().await?;
@@ -166,7 +168,7 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
         }
     };
     match change.make(|plan| additions(topology, plan), on_event).await {
-        // It works without.
+        // A worker can do without.
         Err(failure) if steps.iter().all(wants_again) => {
             telemetry::mark_stays(&failure.text);
             Ok(())
@@ -175,12 +177,13 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
     }
 }
 
-/// Whether it takes away the mark of a queue that was leaving, so that another removal begins from the start.
+/// Whether the step removes the mark of a retired queue that is wanted again, so that a later removal begins from the start.
 fn wants_again(step: &Step) -> bool {
     step.reason == Reason::WantedAgain
 }
 
-/// Whether the exchanges are there that a worker writes to. A worker without a queue is not ready, and `/readyz` says what to do.
+/// Checks that the exchanges exist that a worker writes to. A worker without a queue is not ready, and `/readyz` shows what to
+/// do.
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
     let link = Link::open(address, "overdue run --no-declare").await?;
     for Need { right, object, .. } in broker_rights::worker(topology).needs {
@@ -196,7 +199,7 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
     Ok(())
 }
 
-/// What a worker may do to the broker by itself: add. Deleting a queue that has drained is left to a person.
+/// Keeps the steps that a worker may do without a person: additions. Deleting a drained queue is left to a person.
 fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     let in_use: Vec<String> = plan.leave_successors(topology).into_iter().collect();
     if !in_use.is_empty() {
@@ -213,10 +216,10 @@ fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
              `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
         )));
     }
-    // What is only to be taken away is in nobody's way: with `overdue apply`, whenever that is.
+    // Objects to delete do not disturb the worker; `overdue apply` deletes them later.
     plan.refusals.clear();
     plan.steps.retain(|step| step.adds() || wants_again(step));
-    // Marks alone are no reason to need rights that a worker did not need before: `overdue apply` sets them.
+    // Marks alone must not require rights that a worker did not need before: `overdue apply` sets them.
     if plan.steps.iter().all(|step| step.marks(topology) || wants_again(step)) {
         plan.steps.retain(wants_again);
     }

@@ -1,5 +1,5 @@
-//! What lies in the parking lots, kept for a while to be shown page by page: each reading takes the messages out of sight for a
-//! moment.
+//! Messages of the parking lots, kept for a while and shown page by page, because each reading hides the messages from others for
+//! a moment.
 
 use std::{sync::Arc, time::Instant};
 
@@ -17,25 +17,24 @@ use crate::{
     wire::Received,
 };
 
-/// Messages that are kept: more than anybody looks at one by one.
+/// Messages that are kept: more than a person looks at one by one.
 const MESSAGES: usize = 20_000;
-/// What they may take in memory. Most bodies are an order's id.
+/// Bytes of the kept messages in memory. Most bodies are an order id.
 const BYTES: usize = 64 * 1024 * 1024;
 
-/// A message that was read and has gone back.
+/// A message that was read and requeued.
 pub(crate) struct Kept {
     queue: Arc<str>,
     pub(crate) message: ParkedMessage,
     received: Received,
 }
 
-/// What was read.
 pub(crate) struct Gathered {
     pub(crate) kept: Vec<Kept>,
-    /// Whether that is everything that lay there.
+    /// Whether these are all messages of the parking lots.
     pub(crate) is_all: bool,
     pub(crate) at: Instant,
-    /// The same for ages of messages.
+    /// Wall-clock time of `at`, for ages of messages.
     pub(crate) now: Timestamp,
 }
 
@@ -62,7 +61,7 @@ impl Reader for Gathering<'_> {
 }
 
 impl Lots {
-    /// Reads what is there now, as much as is kept. Asks no database.
+    /// Reads the present messages, up to the limits. Does not ask the database.
     pub(crate) async fn gather(&self) -> Result<Gathered, Failure> {
         self.undisturbed()?;
         let (stop, now) = (Stop::new(), now());
@@ -72,7 +71,7 @@ impl Lots {
         Ok(Gathered { kept: gathering.kept, is_all, at: Instant::now(), now })
     }
 
-    /// The same messages for people, with what their orders are now, or why that is not known.
+    /// The messages for people, with the present states of their orders, or the reason why those are unknown.
     pub(crate) async fn entries(&self, kept: &[&Kept], full: bool) -> (Vec<Entry>, Option<String>) {
         let (outcomes, unknown) = match self.outcomes(&messages(kept)).await {
             Ok(outcomes) => (outcomes, None),
@@ -87,7 +86,7 @@ impl Lots {
         (entries.collect(), unknown)
     }
 
-    /// What a replay would do with them.
+    /// Counts what a replay would do with the messages.
     pub(crate) async fn totals_of(&self, kept: &[&Kept]) -> Result<Totals, Failure> {
         let mut totals = Totals::default();
         self.fates(&messages(kept)).await?.iter().for_each(|fate| totals.add(fate));

@@ -1,8 +1,7 @@
-//! How messages leave the parking lot: they are put back, or dropped.
+//! Messages leave the parking lot by a replay or a drop.
 //!
-//! A replay goes through the confirmed publisher, and a message is acked after the confirm. Stopped anywhere it loses
-//! nothing; at worst a message is both published and still parked, and the next replay finds its order final. What is
-//! dropped is recorded in the database first.
+//! A replay publishes with confirms, and acks a message after its confirm. An interruption loses no message: at worst a message
+//! is published and still parked, and the next replay finds its order final. A drop first records the messages in the database.
 
 use std::num::NonZeroU32;
 
@@ -25,10 +24,10 @@ use crate::{
     wire::Message,
 };
 
-/// Messages on their way at once.
+/// Messages published at the same time.
 const IN_FLIGHT: usize = 64;
 
-/// What would be done.
+/// Counts what a replay would do.
 struct Previewing<'a, P> {
     lots: &'a Lots,
     progress: P,
@@ -36,7 +35,7 @@ struct Previewing<'a, P> {
     selected: Selection,
 }
 
-/// What is taken out for good.
+/// Drops messages.
 struct Dropping<'a, P> {
     lots: &'a Lots,
     because: &'a str,
@@ -45,7 +44,7 @@ struct Dropping<'a, P> {
     orders: Vec<String>,
 }
 
-/// What is put back.
+/// Publishes messages again.
 struct Replaying<'a, P> {
     lots: &'a Lots,
     publisher: Publisher,
@@ -53,12 +52,12 @@ struct Replaying<'a, P> {
     stop: &'a Stop,
     progress: P,
     totals: Totals,
-    /// Whose messages have left.
+    /// Orders whose messages have left.
     orders: &'a mut Vec<String>,
     first_failure: Option<PublishError>,
 }
 
-/// The next replay would do as little for these, until somebody has done something.
+/// Fails if the broker lacks objects for some messages: the next replay would not publish them either.
 pub(crate) fn all_applied(totals: &Totals) -> Result<(), Failure> {
     match totals.not_applied() {
         0 => Ok(()),
@@ -70,8 +69,8 @@ pub(crate) fn all_applied(totals: &Totals) -> Result<(), Failure> {
 }
 
 impl Lots {
-    /// What a replay would do, and with which messages; takes nothing out. `progress` gets the number of each batch that was
-    /// looked at.
+    /// Counts what a replay would do, and returns its messages; changes nothing. `progress` gets the number of messages of each
+    /// batch.
     pub(crate) async fn preview(
         &self,
         filter: &Filter,
@@ -83,8 +82,8 @@ impl Lots {
         Ok((previewing.totals, previewing.selected, seen))
     }
 
-    /// Puts back what `filter` takes, at most `rate` messages a second, until everything is done or `stop` is requested. Gives also
-    /// what became of the messages if it ends with a failure, and otherwise what [`Seen::end`] says.
+    /// Replays the messages that `filter` takes, at most `rate` per second, until all are done or `stop` is requested. Returns
+    /// the totals, also after a failure, and the note from [`Seen::end`].
     pub(crate) async fn replay(
         &self,
         filter: &Filter,
@@ -153,7 +152,7 @@ impl Lots {
         (totals, ended)
     }
 
-    /// What a replay does with each.
+    /// The result of a replay for each message.
     pub(super) async fn fates(&self, messages: &[&ParkedMessage]) -> Result<Vec<Fate>, Failure> {
         let outcomes = self.outcomes(messages).await?;
         let topology = &self.services.topology;
@@ -161,8 +160,8 @@ impl Lots {
         Ok(each.map(|(it, now)| fate(topology, &self.routes, it, now.as_ref())).collect())
     }
 
-    /// Takes out what `filter` takes, for good, until everything is done or `stop` is requested; `because` is recorded with each
-    /// message. Gives also how many were dropped if it ends with a failure, and otherwise what [`Seen::end`] says.
+    /// Drops the messages that `filter` takes, until all are done or `stop` is requested; records `because` with each. Returns
+    /// the number of dropped messages, also after a failure, and the note from [`Seen::end`].
     pub(crate) async fn drop_messages(
         &self,
         filter: &Filter,
@@ -277,7 +276,7 @@ impl<P: FnMut(u64) + Send> Reader for Dropping<'_, P> {
     }
 }
 
-/// PostgreSQL's text has no NUL: what a terminal would act on is escaped.
+/// Escapes control characters: text in PostgreSQL has no NUL.
 fn record(queue: &str, found: &Found) -> DroppedMessage {
     let Found { message, received, .. } = found;
     let text = |text: &String| one_line(text);
@@ -294,7 +293,7 @@ fn record(queue: &str, found: &Found) -> DroppedMessage {
     }
 }
 
-/// An order whose message leaves.
+/// Notes the order of a message that leaves.
 fn note(orders: &mut Vec<String>, message: &ParkedMessage) {
     if let Some(order) = message.order.as_ref().filter(|_| orders.len() < MOST_ORDERS) {
         orders.push(order.to_string());

@@ -1,4 +1,4 @@
-//! What lies in the parking lots, message by message; takes nothing out.
+//! Lists the messages of the parking lots; changes nothing.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,17 +13,15 @@ use crate::{
     wire::Received,
 };
 
-/// What is to be listed.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
     pub(crate) filter: Filter,
-    /// Messages that are given; all are counted.
+    /// Messages in the answer; all are counted.
     pub(crate) limit: u64,
-    /// Each with what [`Full`] has.
+    /// Whether each entry has [`Full`].
     pub(crate) full: bool,
 }
 
-/// A message.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Entry {
     pub(crate) queue: String,
@@ -39,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) body_bytes: usize,
     #[serde(flatten)]
     pub(crate) full: Option<Full>,
-    /// What it is called in a line.
+    /// Label of the message in a line.
     #[serde(skip)]
     pub(crate) label: String,
     /// [`Self::order_now`] for people; empty without an order.
@@ -47,15 +45,15 @@ pub(crate) struct Entry {
     pub(crate) state: String,
 }
 
-/// What is told of a message on demand.
+/// Details of a message, on demand.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Full {
-    /// What the database says of the order, with what the effect says if it fails.
+    /// The database's answer about the order; for a failing effect, with its error.
     pub(crate) order_now_text: String,
-    /// What a replay would do with it.
+    /// Result of a replay of the message.
     pub(crate) on_replay: String,
     pub(crate) headers: Vec<(String, Value)>,
-    /// None if it has more than 64 KiB.
+    /// None above 64 KiB.
     pub(crate) body: Option<String>,
 }
 
@@ -64,7 +62,7 @@ pub(crate) struct Full {
 pub(crate) struct ListEnd {
     pub(crate) queues: Vec<String>,
     pub(crate) read: u64,
-    /// Those that were there when the broker last counted, some seconds ago.
+    /// Messages that the broker counted some seconds ago.
     pub(crate) waiting: u64,
     pub(crate) matching: u64,
     /// Most frequent first.
@@ -72,10 +70,10 @@ pub(crate) struct ListEnd {
     pub(crate) other_reasons: u64,
     #[serde(skip)]
     pub(crate) shown: u64,
-    /// A stop was requested: there may be more.
+    /// A stop was requested: there may be more messages.
     #[serde(skip)]
     pub(crate) stopped: bool,
-    /// Why the orders were not looked up, where they were not.
+    /// The reason why the orders were not looked up, if so.
     #[serde(skip)]
     pub(crate) not_looked_up: Option<String>,
 }
@@ -86,7 +84,6 @@ pub(crate) struct ReasonCount {
     pub(crate) messages: u64,
 }
 
-/// A list that is being made.
 struct Listing<'a, E> {
     lots: &'a Lots,
     listed: &'a Listed,
@@ -97,8 +94,8 @@ struct Listing<'a, E> {
 }
 
 impl Lots {
-    /// Reads everything that is there now, and gives what is asked for to `each`. If the database does not answer, the list goes
-    /// on without the orders.
+    /// Reads all present messages, and gives the listed ones to `each`. If the database does not answer, the list has no states
+    /// of orders.
     pub(crate) async fn list(
         &self,
         listed: &Listed,

@@ -18,7 +18,7 @@
     live.classList.toggle("stale", stale);
   }
 
-  // Only what has changed is replaced, so that a selection, the focus and a screen reader stay where they are.
+  // Replace only changed parts, so that a selection, the focus and a screen reader keep their position.
   function update(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html");
     const old = [...live.querySelectorAll("[data-part]")], parts = [...fresh.querySelectorAll("[data-part]")];
@@ -45,7 +45,7 @@
     close();
     source = new EventSource(live.dataset.live);
     source.onmessage = event => { last = Date.now(); update(event.data); show(); };
-    // Whatever the reason, it is tried again; a session that has ended shows itself as stale.
+    // Retry after any error; after the end of the session the badge becomes stale.
     source.onerror = () => { close(); retry = setTimeout(open, RETRY_MS); };
   }
 

@@ -1,4 +1,4 @@
-//! `/health`: what `overdue doctor` finds, each with its fix, and the numbers of what is well.
+//! `/health`: the findings of `overdue doctor`, each with its fix, and numbers.
 
 use std::{cmp::Reverse, sync::Arc};
 

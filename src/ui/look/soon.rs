@@ -1,4 +1,4 @@
-//! `/soon`: what comes due, and how late orders were closed in the last hour.
+//! `/soon`: the orders that are due soon, and how late orders were closed in the last hour.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     ui::{access::Session, chart::Chart, server::Ui},
 };
 
-/// How far is looked ahead.
+/// Hours that the page looks ahead.
 const HOURS: u32 = 12;
 
 pub(super) async fn show(
@@ -85,7 +85,7 @@ fn lateness(hour: &LastHour) -> Section {
     }
 }
 
-/// With the advice of a command that fails: a missing right is named.
+/// The error with the advice that a command gives, e.g. the missing right.
 fn text(error: StoreError) -> String {
     Failure::from(error).text
 }

@@ -1,4 +1,4 @@
-//! Which messages a page or a form is about.
+//! The messages that a page or a form is about.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// A filter as it was typed, and what it comes to.
+/// A filter as typed, and as parsed.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
     pub(super) reason: String,
@@ -23,7 +23,7 @@ pub(super) struct Asked {
     /// Messages that were selected one by one.
     pub(super) selected: Selection,
     pub(super) filter: Filter,
-    /// What cannot be understood.
+    /// Why the filter cannot be parsed.
     pub(super) wrong: Option<String>,
 }
 
@@ -68,17 +68,17 @@ impl Asked {
         }
     }
 
-    /// The selected ones alone.
+    /// A filter for the selected messages only.
     pub(super) fn only_selected(&self) -> Filter {
         Filter { selected: self.selected.clone(), ..Filter::default() }
     }
 
-    /// What it takes, newest first.
+    /// Messages that the filter takes, newest first.
     pub(super) fn matching<'a>(&self, gathered: &'a Gathered) -> Vec<&'a Kept> {
         taken(gathered, &self.filter)
     }
 
-    /// The same filter as a query, with more behind it.
+    /// The filter as a query, with `more` appended.
     pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
         let fields = [
             ("reason", &self.reason),
@@ -100,7 +100,7 @@ impl Asked {
     }
 }
 
-/// What a filter takes of what was read, newest first: always the same, as long as it is not read again.
+/// Messages of a reading that the filter takes, newest first. The result for one reading is always the same.
 pub(super) fn taken<'a>(gathered: &'a Gathered, filter: &Filter) -> Vec<&'a Kept> {
     let mut left = filter.selected.clone();
     let is_taken = |kept: &&Kept| filter.takes_next(&kept.message, gathered.now, &mut left);

@@ -1,4 +1,4 @@
-//! What is being done with parked messages. A replay may take minutes: nobody has to wait for its page.
+//! Replays and drops in the background. A replay may take minutes, and its page does not wait.
 
 use std::{
     num::NonZeroU32,
@@ -20,27 +20,26 @@ use crate::{
     text::counted,
 };
 
-/// Most actions are done within that time; then the page that follows has their result.
+/// Most actions end within this time, and the next page then has their result.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
     Replay { rate: NonZeroU32 },
     Drop { because: String },
 }
 
-/// An action, while it runs and afterwards.
+/// An action, running or ended.
 pub(in crate::ui) struct Job {
     pub(super) said: String,
     pub(super) operator: String,
     done: AtomicU64,
     pub(super) stop: Stop,
-    /// What became of it, or why it failed.
+    /// The result, or why the action failed; none while it runs.
     result: watch::Sender<Option<Result<String, String>>>,
 }
 
-/// One action at a time: a second one would see half of the parking lot.
+/// Runs one action at a time: a second one would see only a part of the parking lot.
 pub(in crate::ui) struct Jobs {
     services: Arc<Services>,
     lot: Arc<Lot>,
@@ -56,7 +55,7 @@ impl Job {
         self.result.borrow().clone()
     }
 
-    /// Waits for its end, if that is near.
+    /// Waits for the end of the action, at most `SHORT`.
     pub(super) async fn soon(&self) {
         let mut result = self.result.subscribe();
         let _late = timeout(SHORT, result.wait_for(Option::is_some)).await;
@@ -98,13 +97,13 @@ impl Jobs {
         Self { services, lot, newest: Mutex::default() }
     }
 
-    /// The action that runs, or the last one.
+    /// The running action, or the last one.
     pub(super) fn newest(&self) -> Option<Arc<Job>> {
         let newest = self.newest.lock();
         newest.as_ref().map(|(job, _)| Arc::clone(job))
     }
 
-    /// Begins one; none if another one has not ended.
+    /// Begins an action; none if another one is running.
     pub(super) fn begin(
         &self,
         said: String,
@@ -127,7 +126,7 @@ impl Jobs {
         let doing = tokio::spawn(async move { doing.carry_out(services, &filter, deed).await });
         let (done, lot) = (Arc::clone(&job), Arc::clone(&self.lot));
         let task = tokio::spawn(async move {
-            // One that panics has a result as well.
+            // An action that panics also gets a result.
             let result = doing.await.unwrap_or_else(|panic| Err(panic.to_string()));
             lot.forget();
             done.result.send_replace(Some(result));
@@ -136,7 +135,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// Stops what runs, and waits until it has recorded what it did.
+    /// Stops the running action, and waits until it has recorded its result.
     pub(in crate::ui) async fn finish(&self) {
         let newest = self.newest.lock().take();
         if let Some((job, task)) = newest {

@@ -1,4 +1,4 @@
-//! Putting messages back, and dropping them: what would be done to how many, the question, the deed.
+//! Replay and drop of messages: the preview, the question, the action.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -27,14 +27,14 @@ use crate::{
     text::noun,
 };
 
-/// Orders that are looked up for a preview. Each is tried as a worker would close it, and taken back.
+/// Orders that a preview looks up: each is closed as by a worker, and rolled back.
 const LOOKED_UP: usize = 1_000;
 /// Reasons that the preview of a drop names.
 const REASONS: usize = 20;
-/// Messages per second, unless somebody wants another rate.
+/// Default rate, in messages per second.
 const RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
-/// Says what would be done, and asks.
+/// The preview of an action, and its question.
 #[derive(Template)]
 #[template(path = "parked_ask.html")]
 struct Question {
@@ -44,15 +44,15 @@ struct Question {
     is_selected: bool,
     /// `37 messages`
     messages: String,
-    /// Which ones, in words.
+    /// The messages, in words.
     which: String,
-    /// Which ones, for the deed.
+    /// The messages, for the action.
     seen: String,
-    /// Whether more lie there than were read.
+    /// Whether the parking lot has more messages than were read.
     more: bool,
-    /// A line for each thing that would become of them.
+    /// A line for each result.
     preview: Vec<(String, String)>,
-    /// If only some were looked up.
+    /// Messages looked up, if not all.
     looked_up: Option<String>,
     rate: NonZeroU32,
 }
@@ -65,7 +65,6 @@ impl Question {
     }
 }
 
-/// What a form asks for.
 struct Wanted {
     asked: Asked,
     filter: Filter,
@@ -93,8 +92,8 @@ impl Wanted {
         Ok(Self { asked, filter, is_drop, is_selected })
     }
 
-    /// From now on it takes what it takes of `gathered`, and not what is parked since: these messages, and a word that is
-    /// another one for others.
+    /// Limits the filter to its messages in `gathered`, without those parked later. Returns the messages, and a hash that
+    /// identifies them.
     fn bind<'a>(&mut self, gathered: &'a Gathered) -> Result<(Vec<&'a Kept>, String), String> {
         let kept = taken(gathered, &self.filter);
         if kept.is_empty() {
@@ -131,7 +130,7 @@ pub(in crate::ui) async fn ask(
     }
 }
 
-/// What those who ask and answer have seen.
+/// The reading that question and answer are about.
 async fn shown(ui: &Ui) -> Result<(Arc<Lots>, Arc<Gathered>), (StatusCode, String)> {
     match ui.lot().shown().await {
         Known::Read(lots, gathered) => Ok((lots, gathered)),

@@ -1,4 +1,4 @@
-//! What was read of the parking lot, and when it is read again.
+//! The reading of the parking lot that is shown, and when it is renewed.
 
 use std::{
     collections::VecDeque,
@@ -20,17 +20,17 @@ use crate::{
     parking::Selection,
 };
 
-/// Older ones are read again when somebody looks. Actions read the parking lot themselves.
+/// Age after which a request reads the parking lot again. Actions read it themselves.
 const OLD: Duration = Duration::from_mins(1);
-/// A page begins within 300 ms; then it says that it is being read.
+/// A page begins within 300 ms; after this time it reports that the parking lot is being read.
 const WAIT: Duration = Duration::from_millis(150);
-/// What cannot go on without it waits longer.
+/// Time that an action waits for a reading.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Questions whose answers are awaited.
+/// Questions whose messages are remembered.
 const QUESTIONS: usize = 16;
 
-/// What is known of the parking lot.
+/// State of the reading.
 #[derive(Clone, Default)]
 pub(in crate::ui) enum Known {
     #[default]
@@ -40,17 +40,17 @@ pub(in crate::ui) enum Known {
     Failed(String),
 }
 
-/// The newest reading, for all who look.
+/// The newest reading, for all sessions.
 pub(in crate::ui) struct Lot {
     services: Arc<Services>,
     known: watch::Sender<Known>,
-    /// What was shown last, also while it is read again.
+    /// The last complete reading, also during the next one.
     last: Mutex<Option<(Arc<Lots>, Arc<Gathered>)>>,
-    /// What the last questions have shown: the word of each, and its messages.
+    /// The last questions: the hash of each, and its messages.
     questions: Mutex<VecDeque<(String, Selection)>>,
-    /// Whoever decides to read is alone; what reads, or has read.
+    /// Lock for the decision to read, with the task of the last reading.
     turn: Mutex<Option<JoinHandle<()>>>,
-    /// Whether what is being read was changed meanwhile.
+    /// Whether an action has changed the parking lot since the reading began.
     is_outdated: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl Lot {
         })
     }
 
-    /// It is read when somebody looks next.
+    /// The next request reads the parking lot again.
     pub(in crate::ui) fn forget(&self) {
         let _turn = self.turn.lock();
         self.is_outdated.store(true, Ordering::Relaxed);
@@ -80,18 +80,18 @@ impl Lot {
         questions.truncate(QUESTIONS);
     }
 
-    /// What a question has shown, unless many were asked since.
+    /// The messages of a question; none if `QUESTIONS` others followed.
     pub(super) fn asked(&self, seen: &str) -> Option<Selection> {
         let questions = self.questions.lock();
         questions.iter().find(|(word, _)| word == seen).map(|(_, selected)| selected.clone())
     }
 
-    /// What lies there; [`Known::Reading`] if that takes longer than a page may.
+    /// The newest reading, renewed if it is old; [`Known::Reading`] if that takes longer than a page may.
     pub(in crate::ui) async fn look(self: &Arc<Self>) -> Known {
         self.look_within(WAIT).await
     }
 
-    /// What was shown last, however old it is: whoever has thought for a while acts on what they saw.
+    /// The last complete reading, however old: after a pause a user still acts on what they have seen.
     pub(in crate::ui) async fn shown(self: &Arc<Self>) -> Known {
         let last = self.last.lock().clone();
         match last {
@@ -124,7 +124,7 @@ impl Lot {
         *turn = Some(tokio::spawn(async move {
             lot.is_outdated.store(false, Ordering::Relaxed);
             let mut read = lot.read().await;
-            // An action has ended meanwhile.
+            // An action has ended during the reading.
             while lot.is_outdated.swap(false, Ordering::Relaxed) {
                 read = lot.read().await;
             }
