@@ -105,7 +105,6 @@ impl Files {
                 [there.topology_with(proposal)?, settings]
             }
         };
-        // An invalid file is written only if a point needs an answer.
         Topology::parse(&written[0]).map_err(|findings| {
             let report = report::render(TOPOLOGY, &written[0], &findings);
             Failure::failed(format!(
