@@ -41,6 +41,7 @@ pub struct Report<'a> {
 pub struct Reported<'a> {
     /// Name of the rule.
     pub rule: &'static str,
+    /// Severity of the finding.
     pub severity: Severity,
     /// Line of the first character, from 1.
     pub line: usize,

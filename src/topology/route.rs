@@ -107,6 +107,7 @@ pub enum RouteError {
     /// The timeout has no level for this category.
     #[error("timeout `{timeout}` has no level for category `{category}`; it has {known}")]
     Category {
+        /// The requested timeout.
         timeout: String,
         /// The requested category.
         category: String,
