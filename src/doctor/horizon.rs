@@ -1,4 +1,4 @@
-//! Sessions and slots that hold back PostgreSQL's xmin horizon: meanwhile deleted rows stay in tables and indexes, and each poll that reads
+//! Sessions and slots that hold back PostgreSQL's xmin horizon. Meanwhile deleted rows stay in tables and indexes, and each poll that reads
 //! a table from its beginning reads them again.
 
 use std::time::Duration;

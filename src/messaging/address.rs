@@ -64,8 +64,8 @@ pub enum AddressError {
 
 impl BrokerAddress {
     /// Parses both URLs. Each may name several nodes of a cluster, `amqp://user:password@one:5672,two:5672/%2f`, and has the TLS query
-    /// parameters of RabbitMQ's own URIs. The default of `management_url` is the same host with the default port (15672, or 15671 with TLS)
-    /// and the same credentials; if its certificate is fully verified, port 443 is tried as well, which managed brokers use.
+    /// parameters of RabbitMQ's own URIs. Without `management_url` the management API has the same host and credentials, and its default
+    /// port (15672, or 15671 with TLS). If its certificate is fully verified, port 443 is tried as well, which managed brokers use.
     ///
     /// # Errors
     /// Either URL is not valid.

@@ -3,9 +3,9 @@
 //! The broker delivers whatever a publisher wrote: text that is not UTF-8, deeply nested tables, or headers that no longer
 //! fit into a frame with the broker's own `x-death`. lapin closes the connection on the first and the last, and parses tables
 //! recursively until its stack overflows. Such a message would end every session, or the process, and each time count as a
-//! delivery of all prefetched messages. So it is repaired before lapin sees it: bytes that are not UTF-8 become `?`, and
-//! properties that cannot be repaired are replaced by one header with the reason. Body and routing key stay, so the order is
-//! closed anyway.
+//! delivery of all prefetched messages. So it is repaired before lapin sees it. Bytes that are not UTF-8 become `?`; one
+//! header with the reason replaces properties that cannot be repaired. Body and routing key stay, so the order is closed
+//! anyway.
 //!
 //! [`LargeBodies`] drops bodies that are too large for a due notice from deliveries to a worker.
 

@@ -26,7 +26,7 @@ const PER_CHANNEL: u16 = 1_000;
 /// Usually longer than the broker needs to deliver a ready message; after this time the queue is asked for its count.
 const QUIET: Duration = Duration::from_secs(1);
 /// The number of consecutive answers without ready messages that end the reading. The broker's channel forwards a request to
-/// the queue, and answers before it handles deliveries that the queue has sent meanwhile: they come before the next answer.
+/// the queue, and answers before it handles deliveries that the queue has sent meanwhile. They come before the next answer.
 const ANSWERS: u8 = 2;
 
 /// An earlier reader, or a page that is being shown, has usually requeued all messages within this time.

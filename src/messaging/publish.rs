@@ -1,7 +1,7 @@
 //! Publishes with confirms: a connection, and a task that owns each channel.
 //!
 //! lapin attaches a `basic.return` to the next confirm that it returns, which may be for another message. So returns are
-//! matched by `message-id`, and a success is reported only after all confirms that arrived with it were checked.
+//! matched by `message-id`. A success is reported only after all confirms that arrived with it were checked.
 
 mod error;
 pub(crate) mod outlet;

@@ -251,8 +251,8 @@ mod tests {
         }
     }
 
-    /// A write ends the delay with a small prefetch, because the next delivery follows an ack, and for a request, because its
-    /// answer may follow any number of deliveries.
+    /// A write ends the delay in two cases: with a small prefetch, because the next delivery follows an ack; and for a
+    /// request, because its answer may follow any number of deliveries.
     #[tokio::test]
     async fn a_write_in_a_hurry_ends_the_rest_and_others_do_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

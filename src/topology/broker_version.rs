@@ -66,7 +66,7 @@ impl FromStr for BrokerVersion {
 
 /// The oldest and the newest series that `overdue` is tested with.
 ///
-/// Before 4.0 `x-delivery-limit = -1` does not mean "no limit": the parking lot loses a message when it is requeued for the
+/// Before 4.0 `x-delivery-limit = -1` does not mean "no limit". The parking lot loses a message when it is requeued for the
 /// first time (release notes of 4.0.1, and seen on 3.10.8).
 pub(crate) const TESTED: (BrokerVersion, BrokerVersion) =
     (BrokerVersion::new(4, 0), BrokerVersion::new(4, 3));

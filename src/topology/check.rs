@@ -342,8 +342,8 @@ fn at_most_once(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
 }
 
 /// Each lost connection counts as a delivery of every unacked message
-/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>). With a lower limit, a worker that is killed some
-/// times in a row, by a bad roll-out or one bad message, causes good orders to be parked.
+/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>). Below this limit, good orders are parked after a
+/// worker is killed some times in a row, by a bad roll-out or one bad message.
 const LOWEST_SANE_LIMIT: i64 = 20;
 
 fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {

@@ -48,9 +48,8 @@ impl Topology {
         }
     }
 
-    /// The route on which a message for `word` is delayed by `delay`, rounded as closely as the strategy can, or by the
-    /// longest delay of one publish if that is shorter. An error if nothing delays, or if rounding up finds no delay that is
-    /// long enough.
+    /// The route that delays a message for `word` by `delay`, rounded as closely as the strategy can. A delay beyond the
+    /// limit of one publish is cut to it. An error if nothing delays, or if rounding up finds no delay that is long enough.
     pub(super) fn enter(
         &self,
         delay: Duration,
@@ -98,8 +97,8 @@ impl Topology {
         }
     }
 
-    /// Changes a route for a worker, which publishes `mandatory`: the broker returns a message that no queue takes before it
-    /// confirms it, and does not park it. The plugin's exchange cannot return messages, so its routes stay the same.
+    /// Changes a route for a worker, which publishes `mandatory`: the broker returns an unroutable message before the
+    /// confirm, and does not park it. The plugin's exchange cannot return messages, so its routes stay the same.
     pub fn again(&self, route: Route) -> Route {
         let exchange = match &self.strategy {
             _ if route.exchange == self.entry_exchange() => self.again_exchange(),
@@ -214,8 +213,8 @@ impl Topology {
         }
     }
 
-    /// Trials of each exchange that publishers use, for messages whose routing key ends with `word`, if the delay is at most
-    /// `within`; and the longer delays, which are not tried.
+    /// Trials of each exchange that publishers use, and the delays that are longer than `within` and so are not tried. The
+    /// routing keys of the trials end with `word`.
     pub(crate) fn trials(&self, word: &str, within: Duration) -> (Vec<Trial>, Vec<Level>) {
         let of_levels = self.levels.iter().map(|level| {
             let route = self.through(level, word);

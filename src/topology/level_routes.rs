@@ -109,7 +109,8 @@ impl LevelRoutes {
         self.absent.iter().map(String::as_str)
     }
 
-    /// The route on this broker that delays a message for `timeout` by `rest`, or by the longest part of it that one publish can.
+    /// The route on this broker that delays a message for `timeout` by `rest`. A delay beyond the limit of one publish is cut to
+    /// it.
     ///
     /// # Errors
     /// Nothing on the broker delays the message.
@@ -130,8 +131,8 @@ impl LevelRoutes {
         Ok(topology.through(level, &timeout.name))
     }
 
-    /// The route of a first notice. The notice goes straight to the business queue if it is due, or if it is due within 10
-    /// minutes and every level is longer: the worker keeps it unacked until then.
+    /// The route of a first notice. A due notice goes straight to the business queue. So does a notice that is due within 10
+    /// minutes, if every level is longer: the worker keeps it unacked until then.
     ///
     /// # Errors
     /// Nothing on the broker delays the message.

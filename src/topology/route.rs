@@ -166,8 +166,8 @@ impl Topology {
         self.rounded(timeout, delay, Rounding::Down)
     }
 
-    /// The route for foreign consumers, which must not receive the message early. It arrives late, by less than the ladder's
-    /// resolution, the difference of two levels, or a millisecond of the plugin.
+    /// The route for foreign consumers, which must not receive the message early. The delay is too long by less than the
+    /// ladder's resolution, the difference of two levels, or a millisecond of the plugin.
     ///
     /// # Errors
     /// The errors of [`route`](Self::route), and [`RouteError::TooLong`] if one publish cannot delay for this time.
@@ -243,7 +243,7 @@ impl Topology {
         self.enter(delay, word, rounding)
     }
 
-    /// The route that delays a message for `timeout` by `rest`, or by the longest part of it that one publish can.
+    /// The route that delays a message for `timeout` by `rest`. A delay beyond the limit of one publish is cut to it.
     ///
     /// # Errors
     /// The topology has nothing that delays.

@@ -1,9 +1,9 @@
-//! Messages that a queue delays by a time of their own: published with the header `x-opt-delivery-time` (RabbitMQ 4.4), or
-//! requeued under a policy with delayed retry (4.3). AMQP does not show them. And queues without a leader, because such a message
-//! can stop a queue.
+//! Messages that a queue delays by a time of their own, and queues without a leader, because such a message can end a queue. The
+//! messages have the header `x-opt-delivery-time` (RabbitMQ 4.4), or were requeued under a policy with delayed retry (4.3). AMQP
+//! does not show them.
 //!
 //! The Erlang VM has no timer beyond 292 years after its start. If the next message of a queue is further away, the queue's
-//! process ends on every member, and again after each restart; the publish was confirmed (`tests/it/held_back.rs` shows it on
+//! process ends on every member. It ends again after each restart; the publish was confirmed (`tests/it/held_back.rs` shows it on
 //! 4.3.6).
 
 use std::collections::BTreeMap;

@@ -69,8 +69,8 @@ pub(super) fn findings(
     check(topology, &put_right(topology, &observed.objects, plan, resolved))
 }
 
-/// The objects on the broker after repair: with all objects of the topology, without unwanted bindings between them, and
-/// without queues that are being replaced or deleted.
+/// The objects on the broker after repair: with all objects of the topology, and without unwanted bindings between them.
+/// Queues that are being replaced or deleted are left out.
 fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Resolved) -> Objects {
     let mut objects = observed.clone();
     let ours = |name: &str, is_queue: bool| {

@@ -1,6 +1,6 @@
 //! Publishes to many destinations on one connection, with a channel for each, so that a silent destination delays no other.
 //!
-//! The first publish of a channel to a silent quorum queue blocks that channel for 65 s, and is then nacked; the next publish blocks it
+//! The first publish of a channel to a silent quorum queue blocks that channel for 65 s, and is then nacked. The next publish blocks it
 //! again. Other channels continue, if few messages are on the blocked channel.
 
 use std::{
@@ -28,8 +28,9 @@ use crate::{
 /// The most unconfirmed messages on a channel. RabbitMQ gives a channel credit for 200 messages at a time (`credit_flow_default_credit`): a
 /// channel without credit stops the whole connection.
 pub(crate) const UNCONFIRMED: usize = 128;
-/// Destinations with their own channel, including former ones. A topology has a destination per timeout and level, or first queue of a
-/// ladder (81 for 30 days); messages for other programs may have any routing key. RabbitMQ allows 2,047 channels (`channel_max`).
+/// Destinations with their own channel, including former ones. A topology has a destination per timeout and level, or per timeout and first
+/// queue of a ladder (81 for 30 days). Messages for other programs may have any routing key. RabbitMQ allows 2,047 channels
+/// (`channel_max`).
 const MOST_PLACES: usize = 256;
 /// The channels that all further destinations share.
 const SHARED_CHANNELS: u64 = 8;
@@ -59,7 +60,7 @@ impl Outlet {
         Self { address, purpose, state: Arc::default(), connecting: Arc::default() }
     }
 
-    /// Publishes on the channel of a destination, and waits for the answer while the connection is open: an unanswered message may have
+    /// Publishes on the channel of a destination, and waits for the answer while the connection is open. An unanswered message may have
     /// arrived, and publishing it again would only add to the backlog.
     pub(crate) async fn publish(&self, place: &str, message: Message) -> Result<(), PublishError> {
         match self.publisher(place).await {

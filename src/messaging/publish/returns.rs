@@ -1,6 +1,6 @@
 //! Matches returns to their messages.
 //!
-//! lapin attaches the oldest return to the next confirm that it returns, and returns the confirms of one `basic.ack` one by one in any
+//! lapin attaches the oldest return to the next confirm that it returns. It returns the confirms of one `basic.ack` one by one, in any
 //! order. So a confirm with the return of another message may precede the confirm with its own return: it is decided later.
 
 use std::collections::HashMap;

@@ -142,8 +142,8 @@ pub(super) async fn refuse(inbox: &mut mpsc::Receiver<Request>, reason: &str) {
     }
 }
 
-/// Sends results. Returns false if a message was not sent, or not confirmed in time: then the client would lose its late
-/// return, and would report another message as confirmed.
+/// Sends results. Returns false if a message was not sent, or not confirmed in time. Then the connection must end: the client
+/// would lose the late return, and report another message as confirmed.
 fn answer(returns: &mut Returns, outcomes: Vec<Outcome>, blocked: bool) -> bool {
     let mut goes_on = true;
     let confirmed = outcomes.into_iter().filter_map(|outcome| match outcome {
