@@ -54,7 +54,7 @@ pub struct Topology {
 /// A business rule: which effect runs for an order that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeout {
-    /// One word of the routing key, e.g. `unpaid`.
+    /// A word of the routing key, e.g. `unpaid`.
     pub name: String,
     /// The delay of a notice whose publisher names no level.
     pub after: Level,

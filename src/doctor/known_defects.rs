@@ -17,7 +17,7 @@ const READ_UP_TO: BrokerVersion = version(4, 3, 6);
 enum End {
     /// Fixed in this version.
     Fixed(BrokerVersion),
-    /// Seen by our tests; no fix is known.
+    /// Seen in a test; no fix is known.
     Seen,
 }
 
