@@ -136,7 +136,7 @@ pub enum RouteError {
     NoDelay,
 }
 
-/// The longest time that a message stays unacked in memory: a third of RabbitMQ's `consumer_timeout` (30 min).
+/// The longest planned time unacked in memory: a third of RabbitMQ's `consumer_timeout` (30 min).
 pub const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
 
 impl Route {
