@@ -1,7 +1,7 @@
-//! A diagnosis of broker, database and machine: a table of checks, each a function from facts to what it says about them.
+//! A diagnosis of broker, database and machine: a table of checks. Each check is a function from facts to a finding.
 //!
-//! `administration::health` and `store::health` gather the facts; nothing here asks anybody. A fact that could not
-//! be gathered makes its checks warnings that say which right or service is missing; it never stops the others.
+//! `administration::health` and `store::health` gather the facts; this module does no I/O. If a fact could not be gathered,
+//! its checks are warnings that name the missing right or service; the other checks still run.
 
 pub(crate) mod broker;
 pub mod database;
@@ -22,16 +22,16 @@ use crate::diagnostic::{
 use crate::text::one_line;
 use facts::{AlertFacts, Facts};
 
-/// Version of `doctor -o json`.
+/// The format version of `doctor -o json`.
 const VERSION: u32 = 2;
 
-/// One check.
+/// A check of the report.
 pub struct Check {
     /// `Broker`, `Topology`, `Database` or `Machine`.
     pub area: &'static str,
-    /// Stays the same from version to version; unique in its area.
+    /// Stable across versions; unique in its area.
     pub name: &'static str,
-    /// What it says about the facts.
+    /// Judges the facts.
     pub judge: fn(&Facts) -> Draft,
 }
 
@@ -43,7 +43,7 @@ const BROKER: &str = "Broker";
 const TOPOLOGY: &str = "Topology";
 const DATABASE: &str = "Database";
 const MACHINE: &str = "Machine";
-/// The findings of `overdue verify` stand behind it.
+/// The findings of `overdue verify` follow this check.
 const VERIFY: &str = "verify";
 
 /// Every check, in the order of the report.
@@ -95,14 +95,14 @@ pub const CHECKS: &[Check] = &[
     check(MACHINE, "secret-files", machine::secret_files),
 ];
 
-/// Every check with what it says.
+/// The findings of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
-    /// Of this format.
+    /// The format version.
     version: u32,
     /// Whether there is no error.
     pub ok: bool,
-    /// The last line of the text.
+    /// The last line of the text output.
     pub summary: String,
     /// In the order of [`CHECKS`], then each alert.
     pub checks: Vec<Rendered>,
@@ -132,7 +132,7 @@ pub fn diagnose(facts: &Facts) -> DoctorReport {
     }
 }
 
-/// What `overdue verify` finds and `overdue apply` does not put right; the others are one check.
+/// Findings of `overdue verify` that `overdue apply` does not fix; the check `applied` covers the others.
 fn found(facts: &Facts) -> impl Iterator<Item = Diagnostic> {
     let found = facts.verified.iter().flatten();
     found.filter(|finding| !topology::is_applied(finding)).map(|finding| Diagnostic {
@@ -142,7 +142,7 @@ fn found(facts: &Facts) -> impl Iterator<Item = Diagnostic> {
     })
 }
 
-/// Each alert is a check like the others, and so is its test message.
+/// An alert as a check; its test message is another check.
 fn alert(AlertFacts { alert, to, answer }: &AlertFacts) -> Diagnostic {
     let fix = "docs/alerts.md says what each of them needs";
     let (name, draft) = match (to, answer) {

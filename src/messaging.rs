@@ -1,4 +1,4 @@
-//! The edge to RabbitMQ as AMQP: where it is, how to connect, publishing and consuming.
+//! AMQP connections to RabbitMQ: addresses, connecting, publishing and consuming.
 
 pub(crate) mod address;
 mod connect;

@@ -1,4 +1,4 @@
-//! The delay topology: what operations wrote, validated, and the objects it becomes.
+//! The delay topology: reads and checks `topology.toml`, and computes the broker objects.
 
 mod broker_objects;
 pub(crate) mod broker_version;
@@ -26,7 +26,7 @@ use crate::{
     document::Mistake,
 };
 
-/// A topology that every check has passed.
+/// A topology that has passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Prefix of every object.
@@ -35,46 +35,46 @@ pub struct Topology {
     pub strategy: Strategy,
     /// Delays with a queue each, shortest first; never empty with [`Strategy::Levels`].
     pub levels: Vec<Level>,
-    /// How early the levels let go.
+    /// How much earlier than their names the levels expire.
     pub lead: Lead,
     /// Type of every queue.
     pub queue_type: QueueType,
-    /// Deliveries of one message before it is parked, on quorum queues.
+    /// Deliveries of one message before the broker dead-letters it to the parking lot; quorum queues only.
     pub delivery_limit: i64,
-    /// The business rules, never empty.
+    /// The business rules; never empty.
     pub timeouts: Vec<Timeout>,
     /// Levels of the retries, in order.
     pub retry: Vec<Level>,
-    /// An exchange of the delayed message plugin that is taken over.
+    /// The exchange of the delayed message plugin that this topology takes over.
     pub compat: Option<XDelay>,
-    /// Where the order id is in a body, as JSON pointers, beside `/order_id`.
+    /// JSON pointers to the order id in a body; `/order_id` is tried as well.
     pub order_id: Vec<String>,
 }
 
-/// A business rule: what happens to an order whose time is up.
+/// A business rule: which effect runs for an order that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeout {
-    /// One word of the routing key, e.g. `unpaid`.
+    /// A word of the routing key, e.g. `unpaid`.
     pub name: String,
-    /// The level a publisher uses when it names no other.
+    /// The delay of a notice whose publisher names no level.
     pub after: Level,
     /// Levels by order category.
     pub after_by_category: BTreeMap<String, Level>,
-    /// Which SQL runs, e.g. `close`.
+    /// The SQL that runs, e.g. `close`.
     pub effect: String,
-    /// Queues that share its messages; `None` is one queue, and no exchange before it.
+    /// Number of queues that share the messages; with `None` there is one queue and no exchange in front of it.
     pub shards: Option<u16>,
     /// The disposition of a notice without a row in the database.
     pub gone: Gone,
 }
 
 impl Timeout {
-    /// The delays that it names: of each category, and its own.
+    /// The delays of the categories, then the usual one.
     pub(crate) fn delays(&self) -> impl Iterator<Item = &Level> {
         self.after_by_category.values().chain(std::iter::once(&self.after))
     }
 
-    /// What `schedule()` knows of it.
+    /// Name and usual delay, which `schedule()` needs.
     pub(crate) fn name_and_delay(&self) -> (&str, Duration) {
         (&self.name, self.after.ttl().as_duration())
     }
@@ -84,8 +84,8 @@ impl Topology {
     /// Reads and checks the text of a `topology.toml`.
     ///
     /// # Errors
-    /// Every key and value that cannot be used; if there is none, every error of the rules. Both in the order of the
-    /// file. Of a text that is not TOML the first mistake. Warnings are not errors: [`lint`] has them.
+    /// Every key and value that cannot be used; otherwise every error of the rules. Both in the order of the file. For a text
+    /// that is not TOML: the first mistake. Warnings are not errors; [`lint`] returns them.
     pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let of_text = |mistakes: Vec<Mistake>| mistakes.into_iter().map(unusable).collect();
         let file = file::read(text).map_err(|mistakes| -> Vec<_> { of_text(mistakes) })?;
@@ -95,13 +95,13 @@ impl Topology {
             return Err(findings);
         }
         Self::from_file(&file).map_err(|message| {
-            // A rule is missing.
+            // Unreachable unless a rule is missing.
             let help = "docs/topology.md has the whole format".to_owned();
             vec![unusable(Mistake { span: 0..0, message, help })]
         })
     }
 
-    /// A file that every rule has passed.
+    /// Converts a file that every rule has passed.
     fn from_file(file: &TopologyFile) -> Result<Self, String> {
         let level = |text: &LevelText| text.get_ref().parse::<Level>().map_err(|e| e.to_string());
         let levels = |texts: &[LevelText]| texts.iter().map(level).collect::<Result<Vec<_>, _>>();
@@ -123,7 +123,7 @@ impl Topology {
             name: file.name.get_ref().clone(),
             strategy: strategy::strategy(file).map_err(|(_, message)| message)?,
             levels: match delay.strategy {
-                // It needs no queue that delays.
+                // The plugin's exchange needs no delay queue.
                 StrategyName::DelayedExchange => Vec::new(),
                 StrategyName::Levels | StrategyName::Ladder => levels(delay.levels())?,
             },
@@ -158,7 +158,7 @@ impl Topology {
     }
 }
 
-/// Everything there is to say about the text of a `topology.toml`, in the order of the file.
+/// All findings about the text of a `topology.toml`, in the order of the file.
 pub fn lint(text: &str, surroundings: &Surroundings) -> Vec<Diagnostic> {
     match file::read(text) {
         Ok(file) => check::check(&file, surroundings),

@@ -1,6 +1,6 @@
-//! What is wrong on a broker: differences from the topology, policies that override it, dead letters that are stuck.
+//! Findings about a broker: differences from the topology, policies that override it, stuck dead letters.
 //!
-//! Readings come in, diagnostics go out. `cli/verify` takes the readings and prints.
+//! `cli/verify` reads the broker and prints; this module turns readings into diagnostics.
 
 pub(crate) mod dead_letters;
 pub(crate) mod effective_settings;
@@ -35,9 +35,9 @@ use crate::{
 
 pub use report::VerifyReport;
 
-/// Everything that is wrong in one reading, worst first.
+/// All findings of one reading, worst first.
 ///
-/// Dead letters are looked at in [`dead_letters`], because that takes two readings. `now` is any clock's.
+/// [`dead_letters`] judges dead letters, because it needs two readings. `now` may come from any clock.
 pub fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -65,7 +65,7 @@ pub fn findings(
     found
 }
 
-/// Who takes messages from a queue in use. Of one that is given up the plan has a note.
+/// Foreign consumers of queues in use. A note of the plan reports consumers of retired queues.
 fn foreign_consumers(topology: &Topology, observed: &Snapshot, plan: &Plan) -> Vec<Diagnostic> {
     let given_up = |queue: &str| {
         plan.notes
@@ -94,12 +94,12 @@ fn foreign_consumers(topology: &Topology, observed: &Snapshot, plan: &Plan) -> V
     found.collect()
 }
 
-/// Whether anything is found that is more than a note.
+/// Whether a finding is more than a note.
 pub fn is_wrong(found: &[Diagnostic]) -> bool {
     found.iter().any(|finding| finding.severity > Severity::Note)
 }
 
-/// How many there are, where that is known, and what that is worth.
+/// A note with the number of messages in the plugin's exchange, if it is known, and their risk.
 fn held_in_memory(topology: &Topology, observed: &Snapshot) -> Option<Diagnostic> {
     let name = topology.delayed_exchange();
     let there = observed.objects.exchanges.contains_key(&name);

@@ -1,4 +1,4 @@
-//! RabbitMQ: the connection, the management API, the version; feature flags, plugins, alarms and copies of its nodes.
+//! RabbitMQ: connection, management API and version; feature flags, plugins, alarms and replicas of its nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::{
     verify::held_back::NO_LEADER,
 };
 
-/// Why a check has nothing to look at.
+/// The fix of a check that had no connection.
 const NO_CONNECTION: &str = "see the errors above";
 
-/// Does anybody answer?
+/// Does the broker answer?
 pub(crate) fn reachable(facts: &Facts) -> Draft {
     match &facts.broker.connection {
         AmqpConnection::Unreachable(reason) | AmqpConnection::NoAddress(reason) => Draft::error(
@@ -45,7 +45,7 @@ pub(crate) fn login(facts: &Facts) -> Draft {
     }
 }
 
-/// Is the virtual host there, and may the user use it?
+/// Does the virtual host exist, and may the user access it?
 pub(crate) fn virtual_host(facts: &Facts) -> Draft {
     let (user, vhost) = (&facts.broker.user, &facts.broker.virtual_host);
     match &facts.broker.connection {
@@ -61,7 +61,7 @@ pub(crate) fn virtual_host(facts: &Facts) -> Draft {
     }
 }
 
-/// Does AMQP go over TLS, where it leaves the machine?
+/// Does AMQP use TLS if it leaves the machine?
 pub(crate) fn tls(facts: &Facts) -> Draft {
     let broker = &facts.broker;
     if broker.tls != Encryption::None
@@ -79,7 +79,7 @@ pub(crate) fn tls(facts: &Facts) -> Draft {
     )
 }
 
-/// TLS is wanted for another machine; `fix` is how to begin with it, and the parameter that names a CA.
+/// TLS is expected for another machine. `fix`: how to start using TLS, and the parameter that names a CA.
 pub(crate) fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draft {
     let [begin, ca] = fix;
     match (tls, loopback) {
@@ -103,7 +103,7 @@ pub(crate) fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draf
     }
 }
 
-/// Does the broker answer to what is published, or has it blocked the connection?
+/// Does the broker answer a publish, or has it blocked the connection?
 pub(crate) fn publishing(facts: &Facts) -> Draft {
     match &facts.broker.connection {
         AmqpConnection::Open { answers: true } => Draft::ok("the broker answers to a publish"),
@@ -119,18 +119,18 @@ pub(crate) fn publishing(facts: &Facts) -> Draft {
 pub(crate) fn management_api(facts: &Facts) -> Draft {
     match &facts.broker.api.overview {
         Ok(_) => Draft::ok(format!("user {} may call it", facts.broker.api.user)),
-        // A worker does without; plan, apply and verify do not.
+        // A worker does not need the API; plan, apply and verify do.
         Err(gap) if gap.denied => Draft::warning(gap.reason.clone(), gap.fix.clone()),
         Err(gap) => Draft::error(gap.reason.clone(), gap.fix.clone()),
     }
 }
 
-/// Is this a version that was tested?
+/// Is `overdue` tested with this version?
 pub(crate) fn version(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| judge_version(&overview.version))
 }
 
-/// 4.0 and later are supported: before, a parked message is lost when it is looked at and put back.
+/// Older versions than 4.0 are not supported: they lose a parked message that is read and requeued.
 fn judge_version(version: &str) -> Draft {
     let mut numbers = version.split('.').map(|part| part.parse::<u16>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
@@ -155,12 +155,12 @@ fn judge_version(version: &str) -> Draft {
     )
 }
 
-/// Are the stable feature flags on?
+/// Are the stable feature flags enabled?
 pub(crate) fn feature_flags(facts: &Facts) -> Draft {
     known(&facts.broker.api.feature_flags_off, |off| judge_feature_flags(off))
 }
 
-/// The next version refuses to start where one is off.
+/// The next version refuses to start if a stable feature flag is disabled.
 fn judge_feature_flags(off: &[String]) -> Draft {
     if off.is_empty() {
         return Draft::ok("every stable one is on");
@@ -171,7 +171,7 @@ fn judge_feature_flags(off: &[String]) -> Draft {
     )
 }
 
-/// Does somebody use what a later version removes?
+/// Are features in use that a later version removes?
 pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
     known(&facts.broker.api.deprecated, |used| {
         if used.is_empty() {
@@ -184,7 +184,7 @@ pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
     })
 }
 
-/// Is the archived delay plugin still there? overdue needs none but the management plugin.
+/// Is the archived delay plugin still enabled? `overdue` needs only the management plugin.
 pub(crate) fn plugins(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| {
         let needed = Strategy::DelayedExchange.needs_exchange_type();
@@ -202,8 +202,8 @@ pub(crate) fn plugins(facts: &Facts) -> Draft {
     })
 }
 
-/// Turned off below an exchange of that type, the node hands on no dead letters at all once one was to be routed there: seen on
-/// 4.3.6, until the node starts again.
+/// If the plugin is disabled while an exchange of its type exists, one dead letter for that exchange stops all dead-lettering of the node.
+/// It restarts with the node: seen on 4.3.6.
 fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
     let sharded = topology.timeouts.iter().find(|timeout| timeout.shards.is_some())?;
     let is_there = overview.exchange_types.iter().any(|kind| kind == CONSISTENT_HASH);
@@ -217,7 +217,7 @@ fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
     (!is_there).then(|| Draft::error(missing, fix))
 }
 
-/// The list of plugins takes the `monitoring` tag; exchange types show the one that matters without it.
+/// Listing plugins needs the tag `monitoring`; the exchange types show the important plugin without it.
 fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
     if delayed {
         return Draft::warning(
@@ -233,7 +233,7 @@ fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
     }
 }
 
-/// The plugin where the topology needs it. `held` is what its exchange holds, where the broker says so.
+/// Judges the plugin if the topology needs it. `held`: messages in its exchange, if the broker reports them.
 fn judge_delayed_exchange(there: bool, version: &str, held: Option<u64>) -> Draft {
     if !there {
         return Draft::error(
@@ -257,20 +257,20 @@ fn judge_delayed_exchange(there: bool, version: &str, held: Option<u64>) -> Draf
     )
 }
 
-/// Is there enough memory?
+/// Is there a memory alarm?
 pub(crate) fn memory_alarm(facts: &Facts) -> Draft {
     let fix =
         "give the node more memory, or raise vm_memory_high_watermark; publishers are blocked";
     known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "memory", fix))
 }
 
-/// Is there enough disk space?
+/// Is there a disk alarm?
 pub(crate) fn disk_alarm(facts: &Facts) -> Draft {
     let fix = "free disk space, or lower disk_free_limit; publishers are blocked";
     known(&facts.broker.api.alarms, |alarms| judge_alarms(alarms, "disk", fix))
 }
 
-/// Any alarm of any node blocks the publishers of all.
+/// An alarm of any node blocks publishers on all nodes.
 fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     let nodes = alarms.iter().filter(|alarm| alarm.resource.starts_with(resource));
     let nodes: Vec<&str> = nodes.map(|alarm| alarm.node.as_str()).collect();
@@ -280,11 +280,11 @@ fn judge_alarms(alarms: &[Alarm], resource: &str, fix: &str) -> Draft {
     Draft::error(format!("in effect on {}", nodes.join(", ")), fix)
 }
 
-/// Do the quorum queues have a leader, enough members and all of them, and does each node lead its share?
+/// Do the quorum queues have a leader and enough online members, and does each node lead its share?
 pub(crate) fn replicas(facts: &Facts) -> Draft {
     let topology = facts.topology.as_ref().ok();
     let prefix = topology.map(|topology| format!("{}.", topology.name));
-    // The broker's tables have a leader also of a queue that has ended.
+    // The broker's tables also have a leader for a queue whose process has ended.
     let without_leader = |queue: &str| {
         facts.verified.iter().flatten().any(|it| {
             it.rule == NO_LEADER
@@ -321,8 +321,8 @@ pub(crate) fn replicas(facts: &Facts) -> Draft {
     })
 }
 
-/// A node that leads more than one and a half times its share of the queues does most of their work. None where each kind of
-/// queue is spread, or there is one node.
+/// A node that leads more than one and a half times its share of the queues does most of their work. `None` if each kind of queue is
+/// spread, or if there is a single node.
 fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     let members = kinds.iter().flat_map(|(_, queues)| queues).flat_map(|queue| &queue.members);
     let nodes: BTreeSet<&String> = members.collect();
@@ -333,7 +333,7 @@ fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     };
     let is_uneven = |led: &[usize]| {
         let (all, most) = (led.iter().sum::<usize>(), led.iter().max().copied().unwrap_or(0));
-        // As fractions of a share: 2 × most > 3 × share, and at least a whole queue more. Fewer queues than nodes cannot be spread over all.
+        // In fractions: 2 × most > 3 × share, and at least a whole queue more. Fewer queues than nodes cannot be spread over all.
         let nodes = led.len();
         all >= nodes && 2 * most * nodes > 3 * all && most * nodes >= all + nodes
     };
@@ -353,9 +353,9 @@ fn judge_leaders(kinds: &[(&str, Vec<&Replicas>)]) -> Option<Draft> {
     })
 }
 
-/// Without a leader a queue does nothing; without a majority it soon has none, and of two copies one is no majority. Where the
-/// cluster has no more nodes there is nothing to do but to add one. `nodes` are those of the cluster, if that is known; else those that
-/// have a copy of any queue count.
+/// A queue without a leader does not work. A queue without a majority soon loses its leader, and one of two copies is no majority. If the
+/// cluster has no other node, the only fix is another node. `nodes`: size of the cluster; `None` if unknown, then nodes with a copy of any
+/// queue count.
 fn judge_replicas(queues: &[&Replicas], nodes: Option<usize>) -> Draft {
     let leads = |q: &&&Replicas| q.leader.as_ref().is_some_and(|leader| q.online.contains(leader));
     let headless: Vec<&str> =

@@ -1,5 +1,5 @@
-//! PostgreSQL: the connection and the server behind it; what the worker uses there: tables, effects, the sweep's index,
-//! the outbox, what order services write with `schedule()`.
+//! PostgreSQL: the connection and its server; the worker's tables, effects, sweep index and outbox, and the notices that
+//! order services write with `schedule()`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
     text::{about, counted},
 };
 
-/// Does anybody answer?
+/// Does the server answer?
 pub(crate) fn reachable(facts: &Facts) -> Draft {
     match &facts.database.session {
         Session::Unreachable(reason) => Draft::error(
@@ -32,7 +32,7 @@ pub(crate) fn reachable(facts: &Facts) -> Draft {
     }
 }
 
-/// May the user log in, and is the database there?
+/// May the user log in, and does the database exist?
 pub(crate) fn login(facts: &Facts) -> Draft {
     match &facts.database.session {
         Session::Unreachable(_) => Draft::warning("not known: no connection", NO_SESSION),
@@ -53,18 +53,18 @@ pub(crate) fn login(facts: &Facts) -> Draft {
     }
 }
 
-/// Does the connection go over TLS, where it leaves the machine?
+/// Does the connection use TLS if it leaves the machine?
 pub(crate) fn tls(facts: &Facts) -> Draft {
     let fix = ["add sslmode=verify-full to database.url", "sslrootcert"];
     server(facts, |server| judge_tls(server.tls, facts.database.loopback, fix))
 }
 
-/// Is this a version that was tested?
+/// Is `overdue` tested with this version?
 pub(crate) fn version(facts: &Facts) -> Draft {
     server(facts, |server| judge_version(server.version_num))
 }
 
-/// 14 is the first with everything that is used (SQL functions with a body of their own).
+/// Version 14 is the first with all features in use (SQL functions with a standard body).
 fn judge_version(number: i32) -> Draft {
     let (major, minor) = (number / 10_000, number % 10_000);
     if major >= 14 {
@@ -76,7 +76,7 @@ fn judge_version(number: i32) -> Draft {
     )
 }
 
-/// Is it the primary?
+/// Is the server the primary?
 pub(crate) fn writable(facts: &Facts) -> Draft {
     server(facts, |server| match (server.standby, server.read_only) {
         (true, _) => Draft::error(
@@ -91,12 +91,12 @@ pub(crate) fn writable(facts: &Facts) -> Draft {
     })
 }
 
-/// Are there connections for a worker, and for the next one that takes its place?
+/// Are there enough connections for a worker, and for its successor?
 pub(crate) fn connections(facts: &Facts) -> Draft {
     server(facts, |server| judge_connections(server, facts.connections))
 }
 
-/// Workers that are running count as used; a rolling update has one more for a while.
+/// Running workers count as used; a rolling update has another worker for a while.
 fn judge_connections(server: &Server, per_worker: usize) -> Draft {
     let per_worker = i64::try_from(per_worker).unwrap_or(i64::MAX).max(1);
     let usable = server.max_connections.saturating_sub(server.reserved);
@@ -111,15 +111,15 @@ fn judge_connections(server: &Server, per_worker: usize) -> Draft {
     }
 }
 
-/// Does a connection that closes orders have the lock time-out that it was opened with?
+/// Does a connection that closes orders have its lock time-out?
 pub(crate) fn lock_timeout(facts: &Facts) -> Draft {
     server(facts, |server| judge_lock_timeout(server.lock_timeout_ms))
 }
 
-/// A role may have a shorter or a slightly longer one of its own.
+/// The upper bound of good lock time-outs: a role may set its own, shorter or slightly longer.
 const MOST_LOCK_TIMEOUT_MS: i64 = 300;
 
-/// A pooler in transaction mode passes on nothing of what a connection is opened with.
+/// A pooler in transaction mode drops the start-up options of a connection.
 fn judge_lock_timeout(ms: i64) -> Draft {
     let finding = match ms {
         1..=MOST_LOCK_TIMEOUT_MS => {
@@ -134,12 +134,12 @@ fn judge_lock_timeout(ms: i64) -> Draft {
     )
 }
 
-/// If a pooler is between, does the user have what a worker's connections are opened with?
+/// If there is a pooler, does the user have the settings that a worker's start-up options would set?
 pub(crate) fn pooler(facts: &Facts) -> Draft {
     server(facts, judge_pooler)
 }
 
-/// Without the search path other tables are found, or none; without the others it is slow, or late.
+/// If the search path is lacking, statements find other tables or none; if other settings are lacking, they are slow or late.
 pub fn judge_pooler(server: &Server) -> Draft {
     let (User::Super(user) | User::Other(user)) = &server.user;
     let Some(lacking) = &server.behind_pooler else {
@@ -169,7 +169,7 @@ pub fn judge_pooler(server: &Server) -> Draft {
 
 const FEWER: &str = "lower database.connections, raise max_connections, or put a pooler between";
 
-/// A note: with it on, PostgreSQL says when an order was closed, independently of what the row says.
+/// Informs only: with commit timestamps, PostgreSQL knows when an order was closed, independently of the row.
 pub(crate) fn commit_timestamps(facts: &Facts) -> Draft {
     server(facts, |server| {
         Draft::ok(if server.commit_timestamps {
@@ -187,17 +187,17 @@ fn server(facts: &Facts, judge: impl FnOnce(&Server) -> Draft) -> Draft {
     }
 }
 
-/// Are the tables of overdue there, with the rights to use them?
+/// Do the tables of `overdue` exist, and may the user access them?
 pub(crate) fn ours(facts: &Facts) -> Draft {
     known(&facts.database.tables, |tables| {
         known(&facts.database.schemas, |schemas| judge_tables(tables, schemas))
     })
 }
 
-/// Where the grants are printed.
+/// The command that prints the grants.
 const GRANTS: &str = "`overdue permissions --database` prints the grants of each user";
 
-/// All of them, and nothing lacking.
+/// All tables must exist, and all rights must be granted.
 fn judge_tables(tables: &[Table], schemas: &[Schema]) -> Draft {
     let names = |of: fn(&&Table) -> bool| {
         tables.iter().filter(of).map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -239,12 +239,12 @@ fn judge_tables(tables: &[Table], schemas: &[Schema]) -> Draft {
     Draft::error(format!("the user lacks {lacks}"), format!("{grants}; {GRANTS}"))
 }
 
-/// Who can have a worker run what they made?
+/// Which users can make a worker run their code?
 pub(crate) fn search_path(facts: &Facts) -> Draft {
     known(&facts.database.schemas, |schemas| judge_search_path(schemas))
 }
 
-/// Nobody else may create where names are looked for.
+/// No other user may create objects in a schema of the search path.
 fn judge_search_path(schemas: &[Schema]) -> Draft {
     let open: Vec<&Schema> = schemas.iter().filter(|it| !it.creators.is_empty()).collect();
     let each = |text: fn(&Schema, &str) -> String| {
@@ -268,7 +268,7 @@ pub(crate) fn effects(facts: &Facts) -> Draft {
     judge_effects(&facts.database.effects)
 }
 
-/// The first one that does not fit is reported, otherwise the first that has no index for what it looks up.
+/// Reports the first effect that does not fit; otherwise the first effect that lacks an index.
 fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
     for (_, checked) in effects {
         if let Err(gap) = checked {
@@ -296,7 +296,7 @@ pub(crate) fn closing(facts: &Facts) -> Draft {
     judge_closing(&facts.database.attempts)
 }
 
-/// The first effect that something keeps from closing orders is reported.
+/// Reports the first effect that cannot close orders.
 fn judge_closing(attempts: &[(String, Asked<Attempt>)]) -> Draft {
     let mut orders = 0;
     for (effect, attempt) in attempts {
@@ -345,7 +345,7 @@ pub(crate) fn sweep_index(facts: &Facts) -> Draft {
     }
 }
 
-/// A scan that is left although PostgreSQL was asked to avoid scans has no index to go by.
+/// PostgreSQL was told to avoid sequential scans, so a remaining scan has no index.
 fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
     for (effect, sweep) in sweeps {
         match sweep {
@@ -400,7 +400,7 @@ fn longest_refused(name: &RefusedName) -> String {
     format!("; for the longest time {event} ({lasts}){first}")
 }
 
-/// A worker empties it within seconds.
+/// A worker publishes all events within seconds.
 fn judge_outbox(outbox: &Outbox) -> Draft {
     let Outbox { events, oldest_ms, refused, longest, unpublishable, unpublishable_reason } =
         outbox;
@@ -440,7 +440,7 @@ pub(crate) fn notices(facts: &Facts) -> Draft {
     known(&facts.database.scheduled, judge_scheduled)
 }
 
-/// Without the tables nobody schedules anything.
+/// If the tables do not exist, no service uses `schedule()`.
 fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     let Scheduled { lacks, notices, oldest_ms, refused, reason, timeout, zoneless } = scheduled;
     match lacks {
@@ -477,7 +477,7 @@ fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     }
 }
 
-/// The same value is another instant in each session.
+/// Each session reads the same value as a different instant.
 fn judge_zoneless(zoneless: &[ZonelessTrigger]) -> Draft {
     let named = zoneless.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let write: Vec<&str> = zoneless.iter().map(|it| it.write.as_str()).collect();

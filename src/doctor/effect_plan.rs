@@ -1,55 +1,54 @@
-//! What PostgreSQL's plan of an effect says: which indexes it goes by, what it reads from end to end, what it locks in
-//! which order.
+//! Reads PostgreSQL's plan of an effect: indexes in use, sequential scans, and the order of row locks.
 
 use serde_json::Value;
 
 use crate::text::sql::identifier;
 
-/// A table with fewer rows costs little even from end to end.
+/// Rows below which a sequential scan is cheap.
 const SMALL: i64 = 1_000;
 
-/// The plan of an effect for any orders.
+/// The plan of an effect, for any orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectPlan {
-    /// Tables that are read by an index: table, index.
+    /// Tables read by an index: table, index.
     pub indexes: Vec<(String, String)>,
-    /// Tables that are read from end to end, although PostgreSQL was asked not to.
+    /// Tables read from end to end although PostgreSQL was told to avoid it.
     pub scans: Vec<Scan>,
-    /// What is locked, in the order of the statement.
+    /// Row locks, in the order of the statement.
     pub locks: Vec<RowLocks>,
-    /// Tables whose rows are changed and were not locked in an order before.
+    /// Tables whose rows are changed without having been locked in an order before.
     pub unordered: Vec<String>,
     /// Whether all rows are read before they are sorted.
     pub sorts: bool,
-    /// Conditions of joins that look at each pair of rows: of 2,000 orders these are 4,000,000.
+    /// Join conditions that are evaluated for each pair of rows: for 2,000 orders, 4,000,000 times.
     pub pairs: Vec<String>,
 }
 
-/// A table that has no index for what is asked of it.
+/// A table that has no index for the statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// Its name.
+    /// The table's name.
     pub table: String,
-    /// Its rows by the latest statistics; none where it was never analysed.
+    /// Rows by the latest statistics; `None` if the table was never analysed.
     pub rows: Option<i64>,
 }
 
 /// Rows of a table that the statement locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLocks {
-    /// Its name.
+    /// The table's name.
     pub table: String,
-    /// By what they are sorted; none where nothing sorts them.
+    /// The sort key of the locks; `None` if they are not sorted.
     pub order: Option<String>,
 }
 
 impl Scan {
-    /// Whether it can cost much, as far as is known.
+    /// Whether the scan may be expensive; true if the number of rows is unknown.
     pub fn is_large(&self) -> bool {
         self.rows.is_none_or(|rows| rows >= SMALL)
     }
 
-    /// What helps, of a table that is in use.
+    /// The index to create, without blocking writes to the table.
     pub(crate) fn fix(&self) -> String {
         let table = identifier(&self.table);
         format!(
@@ -59,7 +58,7 @@ impl Scan {
 }
 
 impl EffectPlan {
-    /// Reads what `EXPLAIN (FORMAT json)` gave.
+    /// Reads the output of `EXPLAIN (FORMAT json)`.
     pub fn read(plan: &Value) -> Self {
         let mut read = Self::default();
         read.add(plan);
@@ -70,7 +69,7 @@ impl EffectPlan {
         read
     }
 
-    /// Adds the plan of another statement of the same transaction: what one has locked in an order is locked for the other.
+    /// Adds the plan of another statement of the same transaction: a lock by either statement covers both.
     pub(crate) fn extend(&mut self, other: Self) {
         let Self { indexes, scans, locks, unordered, sorts, pairs } = other;
         self.sorts |= sorts;
@@ -132,7 +131,7 @@ impl EffectPlan {
     }
 }
 
-/// Of the node itself, or of the bitmap below it.
+/// The index of the node, or of the bitmap scan below it.
 fn index_of(node: &Value) -> Option<String> {
     let mut indexes = Vec::new();
     match node.get("Node Type").and_then(Value::as_str)? {
@@ -142,7 +141,7 @@ fn index_of(node: &Value) -> Option<String> {
     indexes.into_iter().next()
 }
 
-/// Every value of a key, at whatever depth; of a list its members in one text.
+/// Collects all values of a key, at any depth; the members of a list are joined into a text.
 fn find(plan: &Value, key: &str, found: &mut Vec<String>) {
     match plan {
         Value::Array(nodes) => nodes.iter().for_each(|node| find(node, key, found)),

@@ -1,4 +1,4 @@
-//! What is known about broker, database and machine, as data.
+//! Facts about broker, database and machine.
 
 mod database;
 
@@ -14,108 +14,108 @@ use crate::{
 
 pub use database::*;
 
-/// Everything the checks look at.
+/// The input of all checks.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The topology of the file.
     pub topology: Asked<Topology>,
-    /// Connections a worker opens at the most, `database.connections`.
+    /// The most connections that a worker opens, `database.connections`.
     pub connections: usize,
-    /// `broker.dead_letter_slots`.
+    /// The setting `broker.dead_letter_slots`.
     pub dead_letter_slots: u64,
-    /// RabbitMQ.
+    /// Facts about RabbitMQ.
     pub broker: BrokerFacts,
-    /// What `overdue verify` finds, worst first.
+    /// The findings of `overdue verify`, worst first.
     pub verified: Asked<Vec<Diagnostic>>,
-    /// PostgreSQL.
+    /// Facts about PostgreSQL.
     pub database: DatabaseFacts,
-    /// This process and its machine.
+    /// Facts about this process and its machine.
     pub machine: MachineFacts,
     /// The alerts of the settings.
     pub alerts: Vec<AlertFacts>,
 }
 
-/// One alert.
+/// An alert and the answer to its test message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertFacts {
-    /// Its name in the settings.
+    /// The alert's name in the settings.
     pub alert: String,
-    /// Scheme, host and port, or why it cannot send.
+    /// Scheme, host and port, or the reason why the alert cannot be sent.
     pub to: Result<String, String>,
-    /// What the other side answered to the test message of `--send-alert`, or why it has not taken it.
+    /// The answer to the test message of `--send-alert`, or the reason of the refusal; `None` if it was not sent.
     pub answer: Option<Result<String, String>>,
 }
 
 impl Facts {
-    /// The topology, for the checks after the one that says why there is none.
+    /// The topology, for checks that follow the one that reports a missing topology.
     pub fn known_topology(&self) -> Asked<&Topology> {
         self.topology.as_ref().map_err(|_| Gap::after("file", "there is no topology"))
     }
 }
 
-/// Whether a host is this machine, as far as its name says; a Unix socket is a path.
+/// Whether a host is this machine, judged by its name; a Unix socket is a path.
 pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_own = |address: IpAddr| address.is_loopback();
     host == "localhost" || host.starts_with('/') || host.parse().is_ok_and(is_own)
 }
 
-/// What is known about this process and its machine.
+/// Facts about this process and its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFacts {
-    /// Files this process may have open.
+    /// The limit of open files of this process.
     pub open_files: Asked<u64>,
-    /// Cores it may use.
+    /// Cores that this process may use.
     pub cores: usize,
-    /// How many files of the settings hold a password or a key.
+    /// The number of settings files with a password or a key.
     pub secret_files: usize,
-    /// Those of them that are open to others.
+    /// The settings files that other users can read or write.
     pub exposed_files: Vec<ExposedFile>,
 }
 
-/// A file with a password or a key that others can read or write.
+/// A file with a password or a key that other users can read or write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExposedFile {
     /// The file.
     pub path: String,
-    /// Its permissions.
+    /// The file's permissions.
     pub mode: u32,
-    /// Those that it may have.
+    /// The permissions that the file needs.
     pub enough: u32,
 }
 
-/// An answer, or why there is none.
+/// An answer, or the reason why there is none.
 pub(crate) type Asked<T> = Result<T, Gap>;
 
-/// Why something is not known.
+/// The reason why a fact is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Who did not answer, or which right is missing.
+    /// The service that did not answer, or the missing right.
     pub reason: String,
-    /// How to get the answer.
+    /// The next step to get the answer.
     pub fix: String,
-    /// Whether a right is what is missing.
+    /// Whether a right is missing.
     pub denied: bool,
 }
 
 impl Gap {
-    /// Nobody answered.
+    /// A gap because a service did not answer.
     pub fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: reason.into(), fix: fix.into(), denied: false }
     }
 
-    /// It follows from what another check is about, which says why.
+    /// A gap that another check explains.
     pub fn after(check: &str, reason: impl Into<String>) -> Self {
         Self::new(reason, format!("see {check}"))
     }
 
-    /// A right is missing.
+    /// A gap because a right is missing.
     pub fn denied(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { denied: true, ..Self::new(reason, fix) }
     }
 }
 
-/// A judgement of something that may not be known.
+/// Judges an answer; a missing answer is a warning.
 pub(crate) fn known<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Draft) -> Draft {
     match asked {
         Ok(known) => judge(known),
@@ -128,16 +128,16 @@ pub(crate) fn known<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Draft) -> Dra
 pub struct Skew {
     /// Milliseconds; negative is behind.
     pub ahead_ms: i64,
-    /// How far off the reading can be, in milliseconds.
+    /// The error of measurement, in milliseconds.
     pub margin_ms: i64,
 }
 
 /// How a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// Not at all.
+    /// No encryption.
     None,
-    /// With whomever: the certificate is not checked.
+    /// Encrypted, without checking the certificate.
     Unverified,
     /// The certificate is signed by a trusted CA, and may be for another host.
     ChainVerified,
@@ -145,29 +145,29 @@ pub enum Encryption {
     Verified,
 }
 
-/// What is known about RabbitMQ.
+/// Facts about RabbitMQ.
 #[derive(Clone, Debug)]
 pub struct BrokerFacts {
-    /// Where it is, without the password.
+    /// The broker's address, without the password.
     pub address: String,
     /// The AMQP user.
     pub user: String,
     /// The virtual host.
     pub virtual_host: String,
-    /// How AMQP is encrypted.
+    /// The encryption of AMQP.
     pub tls: Encryption,
     /// Whether every host is this machine.
     pub loopback: bool,
-    /// What became of an AMQP connection.
+    /// The result of an AMQP connection.
     pub connection: AmqpConnection,
-    /// What the management API says.
+    /// The answers of the management API.
     pub api: ApiFacts,
 }
 
-/// What the management API says. Where it cannot be called `overview` says why, and the rest only that it cannot.
+/// The answers of the management API. If it cannot be called, `overview` has the reason, and the other fields refer to it.
 #[derive(Clone, Debug)]
 pub struct ApiFacts {
-    /// Its user.
+    /// The user of the management API.
     pub user: String,
     /// Version and exchange types.
     pub overview: Asked<Overview>,
@@ -175,26 +175,26 @@ pub struct ApiFacts {
     pub feature_flags_off: Asked<Vec<String>>,
     /// Deprecated features in use.
     pub deprecated: Asked<Vec<String>>,
-    /// Plugins that are enabled on some node.
+    /// Plugins that are enabled on any node.
     pub plugins: Asked<Vec<String>>,
     /// Alarms in effect.
     pub alarms: Asked<Vec<Alarm>>,
     /// Permissions of all users.
     pub permissions: Asked<Vec<Permission>>,
-    /// Nodes of the cluster; none where the user may not list them (tag `monitoring`).
+    /// Number of nodes in the cluster; `None` if the user may not list them (tag `monitoring`).
     pub nodes: Option<usize>,
     /// Members of the virtual host's quorum queues.
     pub replicas: Asked<Vec<Replicas>>,
     /// The virtual host's objects.
     pub observed: Asked<Snapshot>,
-    /// Numbers of its queues.
+    /// Statistics of the queues.
     pub stats: Asked<BTreeMap<String, QueueStats>>,
-    /// Its clock against this machine's.
+    /// The broker's clock, compared with this machine's.
     pub clock: Asked<Skew>,
 }
 
 impl ApiFacts {
-    /// Everything missing for one reason.
+    /// All facts missing for the same reason.
     pub fn unknown(user: String, why: Gap) -> Self {
         let gap = silent(&why);
         Self {
@@ -213,13 +213,13 @@ impl ApiFacts {
         }
     }
 
-    /// The overview, for the checks after the one that says why there is none.
+    /// The overview, for checks that follow the one that reports a missing overview.
     pub fn known_overview(&self) -> Asked<&Overview> {
         self.overview.as_ref().map_err(silent)
     }
 }
 
-/// What follows from an API that cannot be called. A worker without the tag has nothing to fix.
+/// The gap of facts from an API that cannot be called. A worker without the management tag has nothing to fix.
 fn silent(why: &Gap) -> Gap {
     if why.denied {
         return Gap::denied("the management API may not be called", "see management-api");
@@ -227,19 +227,19 @@ fn silent(why: &Gap) -> Gap {
     Gap::after("management-api", "the management API does not answer")
 }
 
-/// What became of an AMQP connection.
+/// The result of an AMQP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AmqpConnection {
-    /// It stands.
+    /// The connection is open.
     Open {
-        /// Whether a message that was published got an answer.
+        /// Whether the broker answered a test publish.
         answers: bool,
     },
-    /// Nobody answers.
+    /// The broker does not answer.
     Unreachable(String),
-    /// It takes no more connections.
+    /// The broker accepts no more connections.
     Full(String),
-    /// The login is refused.
+    /// The broker refused the login.
     LoginRefused(String),
     /// The virtual host does not exist, or the user may not use it.
     NoVirtualHost(String),
@@ -247,37 +247,37 @@ pub enum AmqpConnection {
     NoAddress(String),
 }
 
-/// What the broker says about itself.
+/// The broker's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// E.g. `4.3.6`.
+    /// The version, e.g. `4.3.6`.
     pub version: String,
-    /// Types an exchange can have.
+    /// Supported exchange types.
     pub exchange_types: Vec<String>,
 }
 
-/// A resource alarm: publishers are blocked.
+/// A resource alarm, which blocks publishers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Alarm {
-    /// On which node.
+    /// The node with the alarm.
     pub node: String,
     /// `memory` or `disk space`.
     pub resource: String,
 }
 
-/// What a user may do in a virtual host: regular expressions of names.
+/// The rights of a user in a virtual host, as regular expressions of names.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Permission {
-    /// The user it was granted to.
+    /// The user who has the rights.
     pub user: String,
-    /// The virtual host it is for.
+    /// The virtual host of the rights.
     #[serde(rename = "vhost")]
     pub virtual_host: String,
-    /// Declare and delete.
+    /// Names for declaring and deleting.
     pub configure: String,
-    /// Publish to, bind.
+    /// Names for publishing, and for destinations of bindings.
     pub write: String,
-    /// Consume, bind to.
+    /// Names for consuming, and for sources of bindings.
     pub read: String,
 }
 
@@ -286,10 +286,10 @@ pub struct Permission {
 pub struct Replicas {
     /// The queue.
     pub queue: String,
-    /// The node that leads it.
+    /// The leader's node.
     pub leader: Option<String>,
-    /// Nodes that hold a copy.
+    /// Nodes with a copy.
     pub members: Vec<String>,
-    /// Those of them that are up.
+    /// Nodes with a copy that are up.
     pub online: Vec<String>,
 }

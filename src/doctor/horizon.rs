@@ -1,5 +1,5 @@
-//! Who holds back PostgreSQL's xmin horizon: what is deleted meanwhile stays in tables and indexes, and whatever works a table off from its
-//! beginning reads it each time.
+//! Sessions and slots that hold back PostgreSQL's xmin horizon. Meanwhile deleted rows stay in tables and indexes, and each poll that reads
+//! a table from its beginning reads them again.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::{
     text::{about, counted},
 };
 
-/// Backups of a small database and reports end within this time, and at 1,000 orders per second what is dead by then is read again within
-/// a tenth of a second.
+/// Reports, and backups of a small database, end within this time. At 1,000 orders per second, the rows that are dead after it are read in
+/// less than a tenth of a second.
 const LONG: Duration = Duration::from_mins(5);
-/// The same where PostgreSQL does not say for how long: so many transactions have begun in five minutes of more than 3,000 per second.
+/// The limit if PostgreSQL records no time: five minutes of more than 3,000 transactions per second.
 const MANY_TRANSACTIONS: u64 = 1_000_000;
-/// Named in one line; the others are counted.
+/// Causes named in the line; the others are counted.
 const NAMED: usize = 3;
 
-/// Can what is deleted be removed?
+/// Can VACUUM remove deleted rows?
 pub(crate) fn xmin_horizon(facts: &Facts) -> Draft {
     known(&facts.database.horizon, judge_horizon)
 }
 
-/// Those that have held it for long are named, the longest first, and the fix is for the first.
+/// Names the causes that last for long, longest first; the fix is for the first.
 pub fn judge_horizon(horizon: &Horizon) -> Draft {
     let long: Vec<&Holder> = horizon.holders.iter().filter(|holder| is_long(holder)).collect();
     let hidden = match horizon.hidden {
@@ -52,7 +52,7 @@ pub fn judge_horizon(horizon: &Horizon) -> Draft {
 }
 
 fn is_long(holder: &Holder) -> bool {
-    // A slot that is in use, or a standby, goes on: what counts is how far it is behind.
+    // An active slot or a standby moves forward; its distance counts.
     holder.age.is_some_and(|age| age >= LONG) || holder.transactions >= MANY_TRANSACTIONS
 }
 
@@ -82,7 +82,7 @@ fn said(Holder { by, age, transactions }: &Holder) -> String {
     }
 }
 
-/// What ends it, and who may.
+/// The statement that ends the cause, and who may run it.
 fn fix(holder: &Holder) -> String {
     match &holder.by {
         HeldBy::Session { pid, user, state, .. } => {
@@ -110,7 +110,7 @@ fn fix(holder: &Holder) -> String {
     }
 }
 
-/// A name of somebody's choice as SQL has it.
+/// A name as an SQL literal.
 fn literal(name: &str) -> String {
     format!("'{}'", name.replace('\'', "''"))
 }

@@ -1,5 +1,5 @@
-//! Defects of RabbitMQ that touch delays, by version, each with its source: the release notes of the version that has the
-//! correction (<https://github.com/rabbitmq/rabbitmq-server/tree/main/release-notes>), or what our own tests show.
+//! Defects of RabbitMQ that affect delays, by version, each with its source: the release notes of the fixed version
+//! (<https://github.com/rabbitmq/rabbitmq-server/tree/main/release-notes>), or our own tests.
 
 use super::facts::{Facts, known};
 use crate::{diagnostic::Draft, topology::broker_version::BrokerVersion};
@@ -8,25 +8,25 @@ const fn version(major: u16, minor: u16, patch: u16) -> BrokerVersion {
     BrokerVersion::release(major, minor, patch)
 }
 
-/// The oldest and the newest version whose release notes the table has.
+/// The oldest and the newest version whose release notes were read for the table.
 const READ_FROM: BrokerVersion = version(4, 0, 0);
 const READ_UP_TO: BrokerVersion = version(4, 3, 6);
 
-/// Where a defect ends.
+/// The end of a defect.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// With this version, which has it no more.
+    /// Fixed in this version.
     Fixed(BrokerVersion),
-    /// It was seen, and no correction is known.
+    /// Seen in a test; no fix is known.
     Seen,
 }
 
-/// One defect.
+/// A defect and the versions with it.
 struct Defect {
-    /// What happens, and to what.
+    /// The failure and the objects that it affects.
     what: &'static str,
     source: &'static str,
-    /// From the first version that has it; several where series were corrected apart.
+    /// The first version with the defect, and its end; several ranges if series were fixed separately.
     ranges: &'static [(BrokerVersion, End)],
 }
 
@@ -95,7 +95,7 @@ const DEFECTS: &[Defect] = &[
 ];
 
 impl Defect {
-    /// Where it ends, if `version` has it.
+    /// The end of the defect, if `version` has it.
     fn end(&self, version: BrokerVersion) -> Option<End> {
         let has = |(first, end): &&(BrokerVersion, End)| {
             *first <= version
@@ -120,9 +120,9 @@ pub(crate) fn known_defects(facts: &Facts) -> Draft {
     known(&facts.broker.api.known_overview(), |overview| judge_known_defects(&overview.version))
 }
 
-/// A version without a correction for any of them is as good as there is.
+/// Accepts a version if none of its defects has a known fix.
 fn judge_known_defects(text: &str) -> Draft {
-    // `4.3.0-rc.1` is taken for the release.
+    // Treats `4.3.0-rc.1` as the release.
     let release = text.split(['-', '+']).next().and_then(|release| release.parse().ok());
     let Some(version) = release else {
         return Draft::warning(format!("not known of RabbitMQ {text}"), "see version");
@@ -146,7 +146,7 @@ fn judge_known_defects(text: &str) -> Draft {
     }
 }
 
-/// The first version from this one on that has no defect of which a correction is known.
+/// The first version, starting with this one, without a defect that has a known fix.
 fn without_fixed(version: BrokerVersion) -> BrokerVersion {
     let next = DEFECTS.iter().filter_map(|defect| defect.fixed(version)).max();
     next.map_or(version, without_fixed)

@@ -1,5 +1,5 @@
-//! This process and its machine, and the clocks: the database decides what is due, order services say when, people
-//! compare logs.
+//! This process, its machine, and the clocks: the database decides whether orders are due, order services set deadlines,
+//! people compare logs.
 
 use super::facts::{Facts, Gap, MachineFacts, Skew, known};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     text::{counted, quote},
 };
 
-/// A worker needs a few dozen; what is below this is a limit somebody set too low.
+/// The lowest good limit: a worker needs a few dozen files.
 const FILES: u64 = 1_024;
 
-/// May the process open enough files?
+/// Is the limit of open files high enough?
 pub(crate) fn open_files(facts: &Facts) -> Draft {
     known(&facts.machine.open_files, |limit| judge_open_files(*limit))
 }
@@ -27,12 +27,12 @@ fn judge_open_files(limit: u64) -> Draft {
     }
 }
 
-/// Is there a core for the heartbeat while the other one works?
+/// Is there a core for heartbeats while another one works?
 pub(crate) fn cores(facts: &Facts) -> Draft {
     judge_cores(facts.machine.cores)
 }
 
-/// One is enough to work, and makes bursts and heartbeats compete.
+/// Bursts and heartbeats compete for a single core.
 fn judge_cores(cores: usize) -> Draft {
     match cores {
         0 | 1 => {
@@ -42,7 +42,7 @@ fn judge_cores(cores: usize) -> Draft {
     }
 }
 
-/// Are the files with passwords and keys closed to others?
+/// Are files with passwords and keys unreadable for other users?
 pub(crate) fn secret_files(facts: &Facts) -> Draft {
     let MachineFacts { secret_files, exposed_files, .. } = &facts.machine;
     if exposed_files.is_empty() {
@@ -57,24 +57,24 @@ pub(crate) fn secret_files(facts: &Facts) -> Draft {
     )
 }
 
-/// More is worth a look.
+/// The difference above which a clock is suspicious.
 const AMBER_MS: i64 = 1_000;
-/// More makes orders late or early against what people see.
+/// The difference above which orders look late or early to people.
 const RED_MS: i64 = 5_000;
 
 const FIX: &str = "let chrony or systemd-timesyncd keep the clock on every machine";
 
-/// The broker's clock against this machine's.
+/// The broker's clock, compared with this machine's.
 pub(crate) fn broker_clock(facts: &Facts) -> Draft {
     known(&facts.broker.api.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
-/// The database's clock against this machine's.
+/// The database's clock, compared with this machine's.
 pub(crate) fn database_clock(facts: &Facts) -> Draft {
     known(&facts.database.clock, |skew| judge_clock(*skew, "this machine's"))
 }
 
-/// The database's clock against the broker's.
+/// The database's clock, compared with the broker's.
 pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
     match (&facts.database.clock, &facts.broker.api.clock) {
         (Ok(database), Ok(broker)) => judge_clock(between(*database, *broker), "the broker's"),
@@ -84,7 +84,7 @@ pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
     }
 }
 
-/// How much the first clock is ahead of the second, out of how much both are ahead of this machine's.
+/// How much the first clock is ahead of the second, from their differences to this machine's clock.
 const fn between(first: Skew, second: Skew) -> Skew {
     Skew {
         ahead_ms: first.ahead_ms.saturating_sub(second.ahead_ms),
@@ -92,7 +92,7 @@ const fn between(first: Skew, second: Skew) -> Skew {
     }
 }
 
-/// Only what is more than the reading can be off counts.
+/// Counts only the part of the difference that exceeds the error of measurement.
 fn judge_clock(skew: Skew, other: &str) -> Draft {
     let Skew { ahead_ms, margin_ms } = skew;
     let certain_ms = ahead_ms.saturating_abs().saturating_sub(margin_ms).max(0);

@@ -1,4 +1,4 @@
-//! The topology: its file, the rights it takes, and what goes on in it: applied, consumed, stuck, parked.
+//! The topology: its file, its rights, and its state on the broker: applied, consumed, stuck, parked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Is the topology file right?
+/// Is the topology file valid?
 pub(crate) fn file(facts: &Facts) -> Draft {
     match &facts.topology {
         Ok(topology) => Draft::ok(format!(
@@ -31,7 +31,7 @@ pub(crate) fn file(facts: &Facts) -> Draft {
     }
 }
 
-/// Does the broker have it?
+/// Is the topology applied to the broker?
 pub(crate) fn applied(facts: &Facts) -> Draft {
     on_broker(facts, |topology, observed, _| {
         let found = facts.verified.as_deref().unwrap_or_default();
@@ -39,7 +39,7 @@ pub(crate) fn applied(facts: &Facts) -> Draft {
     })
 }
 
-/// The plan, in one line; as bad as the worst that is found and that applying it puts right.
+/// The summary of the plan, with the worst severity of the findings that `overdue apply` fixes.
 fn judge_applied(topology: &Topology, observed: &Snapshot, found: &[Diagnostic]) -> Draft {
     let plan = diff(topology, observed, &BTreeSet::new());
     let fix = "look at overdue plan, then run: overdue apply";
@@ -53,17 +53,17 @@ fn judge_applied(topology: &Topology, observed: &Snapshot, found: &[Diagnostic])
     }
 }
 
-/// Whether `overdue apply` puts it right.
+/// Whether `overdue apply` fixes the finding.
 pub(super) fn is_applied(finding: &Diagnostic) -> bool {
     finding.fix == Some(Fix::Apply)
 }
 
-/// Does `overdue verify` find anything else?
+/// Does `overdue verify` find other faults?
 pub(crate) fn verified(facts: &Facts) -> Draft {
     known(&facts.known_topology(), |_| known(&facts.verified, |found| judge_verified(found)))
 }
 
-/// As bad as the worst; each has a line of its own below.
+/// The worst severity of the findings; each has its own line below.
 fn judge_verified(found: &[Diagnostic]) -> Draft {
     let others: Vec<_> = found.iter().filter(|finding| !is_applied(finding)).collect();
     let severities = others.iter().map(|finding| finding.severity);
@@ -77,12 +77,12 @@ fn judge_verified(found: &[Diagnostic]) -> Draft {
     }
 }
 
-/// Does a worker consume from each business queue, and from that of `[compat.x-delay]`?
+/// Does a worker consume from each business queue, and from the queue of `[compat.x-delay]`?
 pub(crate) fn consumers(facts: &Facts) -> Draft {
     on_broker(facts, judge_consumers)
 }
 
-/// One worker on any generation of a queue is enough; consumers of others are none. A queue that is not there yet has none, and needs no worker.
+/// A worker on any generation of a queue is enough; foreign consumers do not count. A missing queue has no worker, and needs none.
 fn judge_consumers(
     topology: &Topology,
     observed: &Snapshot,
@@ -121,17 +121,17 @@ fn judge_consumers(
     Draft::ok(format!("{total} on {}", counted(all, noun)))
 }
 
-/// So many slots serve a burst twice as fast as the broker's default of 32 (docs/doctor.md).
+/// The number of slots with which a burst takes half as long as with the broker's default of 32 (docs/doctor.md).
 const FOR_BURSTS: u64 = 1_000;
 
-/// Do the slots of the dead letter workers suffice? Their number is in the settings, what is under way on the broker.
+/// Do the dead letter workers have enough slots? The settings have the number of slots; the broker has the slots in use.
 pub(crate) fn dead_letters(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| {
         judge_dead_letters(topology, stats, facts.dead_letter_slots)
     })
 }
 
-/// All slots of a queue in use: a burst, or stuck; `overdue verify` takes two readings and says which.
+/// If all slots are in use, there is a burst or the messages are stuck; `overdue verify` takes two readings to decide.
 fn judge_dead_letters(
     topology: &Topology,
     stats: &BTreeMap<String, QueueStats>,
@@ -168,7 +168,7 @@ fn judge_dead_letters(
     )
 }
 
-/// How more of them are got.
+/// The settings that add slots.
 fn more_slots() -> String {
     format!(
         "in advanced.config: [{{rabbit, [{{dead_letter_worker_consumer_prefetch, {FOR_BURSTS}}}]}}]. and \
@@ -176,7 +176,7 @@ fn more_slots() -> String {
     )
 }
 
-/// Does something wait for a person?
+/// Are messages parked?
 pub(crate) fn parked(facts: &Facts) -> Draft {
     on_broker(facts, |topology, _, stats| judge_parked(topology, stats))
 }
@@ -199,7 +199,7 @@ fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Dr
     }
 }
 
-/// With everything that a look at the topology on the broker takes.
+/// Judges the topology, its objects and its statistics, if all are known.
 fn on_broker(
     facts: &Facts,
     judge: impl FnOnce(&Topology, &Snapshot, &BTreeMap<String, QueueStats>) -> Draft,
@@ -211,12 +211,12 @@ fn on_broker(
     })
 }
 
-/// Can the user of the management API plan and apply? A worker can do without.
+/// May the user of the management API plan and apply? A worker needs no such rights.
 pub(crate) fn administrator(facts: &Facts) -> Draft {
     rights(facts, &facts.broker.api.user, "topology", Draft::warning)
 }
 
-/// Can the AMQP user work?
+/// May the AMQP user work?
 pub(crate) fn worker(facts: &Facts) -> Draft {
     rights(facts, &facts.broker.user, "worker", Draft::error)
 }
@@ -232,7 +232,7 @@ fn rights(facts: &Facts, user: &str, role: &str, lacking: fn(String, String) -> 
     })
 }
 
-/// `role` is one of those of `overdue permissions`; `lacking` says how bad it is when something is missing.
+/// `role`: a role of `overdue permissions`. `lacking`: builds the finding if a right is missing.
 fn judge_rights(
     topology: &Topology,
     role: &str,
@@ -247,7 +247,7 @@ fn judge_rights(
         return lacking(format!("user {user} has no permissions in this virtual host"), fix);
     };
     let needs = roles.iter().filter(|known| known.name == role).flat_map(|role| &role.needs);
-    // Each is compiled once; the broker takes the empty expression for "nothing".
+    // Each expression is compiled once. An empty expression allows nothing.
     let compiled = [&own.configure, &own.write, &own.read].map(|expression| {
         let regex = (!expression.is_empty()).then(|| Regex::new(expression)).transpose();
         regex.map_err(|_| expression.clone())
@@ -274,7 +274,7 @@ fn judge_rights(
     lacking(format!("user {user} lacks {right} on {object} ({why}){others}"), fix)
 }
 
-/// `Err` is an expression that this program cannot read; the broker takes all of PCRE.
+/// Whether a user's expressions allow a need; `Err` is an expression that this program cannot read, because the broker takes all of PCRE.
 fn allows(
     [configure, write, read]: &[Result<Option<Regex>, String>; 3],
     need: &Need,

@@ -1,4 +1,4 @@
-//! Where the broker is: the AMQP URI and the management API that belongs to it.
+//! The broker's address: the AMQP URI, and the management API that belongs to it.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -14,36 +14,36 @@ use crate::{
     tls::{Tls, Verification},
 };
 
-/// A name server usually answers within milliseconds.
+/// The limit of a lookup; a name server usually answers within milliseconds.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(2);
-/// Seconds between heartbeats: a dead peer is noticed within ten.
+/// Seconds between heartbeats: a dead peer is detected within ten seconds.
 const HEARTBEAT_SECONDS: u16 = 5;
-/// Bytes; what RabbitMQ itself proposes (4.1 and later need at least 8192).
+/// Bytes; RabbitMQ itself proposes this size (4.1 and later need at least 8192).
 const FRAME_MAX_BYTES: u32 = 131_072;
-/// Bytes. The client keeps room for 32 frames in either direction of a connection, and all of it becomes resident.
+/// Bytes. The client has buffers of 32 frames in each direction of a connection, and all of this memory becomes resident.
 const SMALL_FRAME_MAX_BYTES: u32 = 32_768;
 
 /// A broker's address with its credentials; its `Display` and `Debug` have no password.
 #[derive(Clone)]
 pub struct BrokerAddress {
-    /// At least one; several are the nodes of one cluster, with the same user and virtual host.
+    /// At least one node; several nodes are of one cluster, with the same user and virtual host.
     pub(super) nodes: Secret<Vec<AMQPUri>>,
-    /// Where the URI says nothing else.
+    /// The frame size unless the URI names one.
     frame_max: u32,
-    /// None in plain text.
+    /// `None` without TLS.
     pub(crate) tls: Option<Tls>,
-    /// At least one, and those of one cluster too.
+    /// At least one URL; several are of one cluster.
     pub(crate) management: Secret<Vec<Url>>,
-    /// Whether `management` comes from the AMQP URI, because no other URL is set.
+    /// Whether `management` is derived from the AMQP URI, because no other URL is set.
     is_derived: bool,
     pub(crate) management_tls: Option<Tls>,
-    /// Where the AMQP URI, and the URL of the management API, can be read again.
+    /// The files with the AMQP URI and the URL of the management API, to read them again.
     files: [Option<Arc<UrlFile>>; 2],
-    /// How long it is waited for.
+    /// Time-outs for this broker.
     pub(crate) timing: Arc<Timing>,
 }
 
-/// Why a URL is not a broker address.
+/// The reason why a URL is not a broker address.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
     /// The AMQP URI cannot be read.
@@ -63,15 +63,14 @@ pub enum AddressError {
 }
 
 impl BrokerAddress {
-    /// Reads both URLs. Each may name several nodes of a cluster, `amqp://user:password@one:5672,two:5672/%2f`, and how
-    /// TLS is done, with the query parameters of RabbitMQ's own URIs. Without `management_url` the management API is expected on the same host, on its
-    /// default port (15672, or 15671 with TLS), with the same credentials; where its certificate is checked in full, also on port 443, as managed brokers
-    /// have it.
+    /// Parses both URLs. Each may name several nodes of a cluster, `amqp://user:password@one:5672,two:5672/%2f`, and has the TLS query
+    /// parameters of RabbitMQ's own URIs. Without `management_url` the management API has the same host and credentials, and its default
+    /// port (15672, or 15671 with TLS). If its certificate is fully verified, port 443 is tried as well, which managed brokers use.
     ///
     /// # Errors
-    /// One of the two cannot be read.
+    /// Either URL is not valid.
     pub fn parse(url: &str, management_url: Option<&str>) -> Result<Self, AddressError> {
-        // The parser quotes the URL, and there may be a password in it.
+        // The parser's error quotes the URL, which may contain a password.
         let unreadable = |reason: String| AddressError::Amqp(reason.replace(url, "<url>"));
         if has_late_at(url) {
             return Err(AddressError::Amqp(late_at()));
@@ -81,7 +80,7 @@ impl BrokerAddress {
         for node in each_host(&url_of_tls) {
             let unreadable = |reason: String| unreadable(reason.replace(&node, "<url>"));
             let mut uri: AMQPUri = node.parse().map_err(unreadable)?;
-            // The broker would take it, and the management API would answer about all virtual hosts.
+            // The broker would accept an empty name, but the management API would answer for all virtual hosts.
             if uri.vhost.is_empty() {
                 return Err(AddressError::NamelessVirtualHost);
             }
@@ -122,13 +121,12 @@ impl BrokerAddress {
         })
     }
 
-    /// The same for messages with little in their headers: less memory, and headers of more than 24 KiB are dropped. A
-    /// `frame_max` in the URI stays.
+    /// Uses smaller frames, which take less memory; headers of more than 24 KiB are dropped. A `frame_max` in the URI wins.
     pub fn with_small_frames(self) -> Self {
         Self { frame_max: SMALL_FRAME_MAX_BYTES, ..self }
     }
 
-    /// The same broker, whose URLs were read from these files: they are read again when a login is refused.
+    /// Adds the files of the URLs, which are read again when the broker refuses a login.
     pub(crate) fn with_url_files(self, broker: Option<&Path>, management: Option<&Path>) -> Self {
         let broker = broker.map(UrlFile::new);
         let derived = broker.clone().filter(|_| self.is_derived);
@@ -136,12 +134,12 @@ impl BrokerAddress {
         Self { files: [broker, management], ..self }
     }
 
-    /// Where the URL of the management API can be read again.
+    /// The file with the URL of the management API.
     pub(crate) fn management_file(&self) -> Option<Arc<UrlFile>> {
         self.files[1].clone()
     }
 
-    /// Who logs in now.
+    /// The login that is valid now.
     pub(super) fn login(&self) -> Login {
         let of_url = |uri: &AMQPUri| {
             let (user, password) =
@@ -156,22 +154,22 @@ impl BrokerAddress {
         }
     }
 
-    /// Whether the file has another login than this one, which was refused.
+    /// Whether the file now has another login than the refused one.
     pub(super) fn has_other(&self, refused: &Login) -> bool {
         self.files[0].as_ref().is_some_and(|file| file.read_again(refused))
     }
 
-    /// The same broker, waited for by other time-outs.
+    /// Sets other time-outs.
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
     }
 
-    /// Whether the name of a node has an address.
+    /// Whether the name of any node resolves.
     pub(crate) async fn is_known(&self) -> bool {
         for node in self.nodes.expose() {
             let host = node.authority.host.trim_start_matches('[').trim_end_matches(']');
             let lookup = tokio::net::lookup_host((host, node.authority.port));
-            // A name server that does not answer says nothing about the name.
+            // If the name server does not answer, the name may be right.
             if timeout(LOOKUP_WITHIN, lookup).await.map_or(true, |found| found.is_ok()) {
                 return true;
             }
@@ -179,12 +177,12 @@ impl BrokerAddress {
         false
     }
 
-    /// What a connection to `node` asks for.
+    /// The frame size that a connection to `node` requests.
     pub(super) fn frame_max(&self, node: &AMQPUri) -> u32 {
         node.query.frame_max.unwrap_or(self.frame_max)
     }
 
-    /// What all nodes have in common. [`BrokerAddress::parse`] lets no address without a node through.
+    /// A node for the settings that all nodes share. [`BrokerAddress::parse`] accepts no address without a node.
     fn first(&self) -> Option<&AMQPUri> {
         self.nodes.expose().first()
     }
@@ -199,7 +197,7 @@ impl BrokerAddress {
         self.first().map_or("", |uri| uri.authority.userinfo.username.as_str())
     }
 
-    /// The hosts, for judgements about where they are.
+    /// The host names, to judge whether they are this machine.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         self.nodes.expose().iter().map(|uri| uri.authority.host.as_str())
     }

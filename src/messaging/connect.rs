@@ -1,7 +1,7 @@
-//! One AMQP connection on a socket of our own, so that it can always be ended.
+//! An AMQP connection on a socket of our own, which can be closed at any time.
 //!
-//! lapin's `connect` has no handshake time-out, and a connection that the broker has blocked answers to
-//! nothing. A duplicate of the socket is kept here: shutting it down ends both cases at once, without a leak.
+//! lapin's `connect` has no handshake time-out, and a blocked connection does not answer anything. So this module keeps a
+//! duplicate of the socket: shutting it down ends both cases at once, without a leak.
 
 use std::{io, net::Shutdown, pin::pin, sync::Arc, time::Duration};
 
@@ -27,37 +27,37 @@ use crate::{
     tls::{self, Tls},
 };
 
-/// A polite close; after it the socket is shut down.
+/// The limit of an AMQP close; then the socket is shut down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Unacknowledged bytes for so long mean that the peer is gone (nearly two heartbeats).
+/// The peer is dead if bytes stay unacknowledged for this time (nearly two heartbeats).
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
-/// Idle time before the first keepalive probe, and between two of them.
+/// Idle time before the first keepalive probe, and between two probes.
 const KEEPALIVE: Duration = Duration::from_secs(3);
-/// How long nodes that say nothing are given before the next node of a cluster is tried as well.
+/// The wait for a silent node before the next node of the cluster is tried as well.
 const NEXT_NODE: Duration = Duration::from_millis(300);
 
-/// Why a connection could not be made.
+/// The reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConnectError {
-    /// Nobody answers.
+    /// The broker cannot be reached.
     #[error("cannot reach the broker at {address}; is it running, and is broker.url right?")]
     Unreachable { address: String, source: lapin::Error },
-    /// It has as many connections as the virtual host, the user or the node may have.
+    /// The connection limit of the virtual host, the user or the node is reached.
     #[error(
         "the broker at {address} takes no more connections: {reason}; end others, or raise the limit (docs/sizing.md says how many a \
          worker has)"
     )]
     Full { address: String, reason: String },
-    /// Somebody accepts the connection and says nothing.
+    /// A program accepts the connection and does not answer.
     #[error("the broker at {address} did not finish the AMQP handshake within {}", length(*within))]
     Silent { address: String, within: Duration },
-    /// Who answers speaks something else, TLS for example.
+    /// The peer uses another protocol, TLS for example.
     #[error(
         "what answers at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// where it expects TLS"
     )]
     NotAmqp { address: String },
-    /// Another broker.
+    /// The broker is another product.
     #[error(
         "the broker at {address} is {product}, and not RabbitMQ: overdue needs its quorum queues, its dead letters and its management \
          API. Correct broker.url"
@@ -85,18 +85,18 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Nobody has said anything for as long as a handshake may take.
+    /// An error for a handshake that timed out.
     fn silent(address: &BrokerAddress) -> Self {
         Self::Silent { address: address.to_string(), within: address.timing.handshake }
     }
 
-    /// Whether the cluster has answered: another node would say the same.
+    /// Whether the cluster has decided: another node would give the same answer.
     const fn is_answer(&self) -> bool {
         matches!(self, Self::Login { .. } | Self::NoVirtualHost { .. } | Self::NotAllowed { .. })
     }
 }
 
-/// A connection and the means to end it at once.
+/// A connection that can be ended at once.
 pub struct Link {
     connection: Connection,
     socket: Socket,
@@ -113,20 +113,20 @@ impl Socket {
 
     fn abort(&self) {
         if let Some(socket) = self.0.lock().take() {
-            // The peer may have closed it already; then there is nothing left to end.
+            // The peer may have closed the socket already.
             let _already_closed = socket.shutdown(Shutdown::Both);
         }
     }
 }
 
 impl Link {
-    /// Connects, logs in and opens the virtual host within ten seconds, on the first node that takes it. If the login is refused,
-    /// the file with the URL is read again.
+    /// Connects, logs in and opens the virtual host within ten seconds, on the first node that accepts. If the broker refuses the
+    /// login, the file with the URL is read again.
     ///
     /// `purpose` becomes the connection's name in the management UI, e.g. `overdue worker, consuming`.
     ///
     /// # Errors
-    /// See [`ConnectError`]; nothing is left behind.
+    /// See [`ConnectError`]; the socket is closed.
     pub async fn open(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
         let login = address.login();
         match Self::open_as(address, &login, purpose).await {
@@ -151,7 +151,7 @@ impl Link {
         let mut attempts = FuturesUnordered::new();
         let mut first = None;
         loop {
-            // The next one begins when one has failed, and when those before it are silent.
+            // Tries the next node after an attempt has failed, or while the earlier nodes are silent.
             if let Some(mut node) = nodes.next().cloned() {
                 node.authority.userinfo.username.clone_from(&login.user);
                 node.authority.userinfo.password.clone_from(login.password.expose());
@@ -176,7 +176,7 @@ impl Link {
     ) -> Result<Self, ConnectError> {
         node.query.frame_max = Some(address.frame_max(&node));
         let socket = Socket::default();
-        // Ends the socket also where somebody else was quicker and this attempt is dropped.
+        // Closes the socket also if another attempt wins and this one is dropped.
         let attempt = Attempt(Some(socket.clone()));
         let gathering = Gathering::default();
         let kept = (socket.clone(), gathering.clone(), address.timing.connect);
@@ -195,53 +195,53 @@ impl Link {
         }
     }
 
-    /// A new channel.
+    /// Opens a channel.
     ///
     /// # Errors
-    /// The connection is gone, or has too many channels.
+    /// The connection is lost, or has too many channels.
     pub async fn channel(&self) -> Result<Channel, lapin::Error> {
         self.answered(self.connection.create_channel()).await
     }
 
-    /// Lets deliveries wait for others, where few come at once; they are late by up to `within`.
+    /// Delays reads after few deliveries, to read more at once; a delivery is late by up to `within`.
     pub(crate) fn gather_deliveries(&self, within: Duration) {
         self.gathering.set(within);
     }
 
-    /// How long deliveries wait.
+    /// The delay of reads.
     pub(super) const fn gathering(&self) -> &Gathering {
         &self.gathering
     }
 
-    /// Whether the broker has blocked this connection (memory or disk alarm): nothing written gets through.
+    /// Whether the broker has blocked this connection (memory or disk alarm): the broker reads nothing from it.
     pub fn is_blocked(&self) -> bool {
         self.connection.status().blocked()
     }
 
-    /// How many channels it may have, as the broker and the URL say.
+    /// The most channels of this connection, by the broker and the URL.
     pub(super) fn most_channels(&self) -> usize {
         self.connection.configuration().channel_max().into()
     }
 
-    /// What the connection knows of itself, also for who does not hold it.
+    /// The state of the connection, for code that does not own the link.
     pub(super) fn status(&self) -> ConnectionStatus {
         self.connection.status().clone()
     }
 
-    /// Whether the connection still stands.
+    /// Whether the connection is open.
     pub fn is_connected(&self) -> bool {
         self.connection.status().connected()
     }
 
-    /// Ends the socket, and with it all channels.
+    /// Closes the socket, and so all channels.
     pub(super) fn abort(&self) {
         self.socket.abort();
     }
 
-    /// Closes politely for two seconds, then ends the socket.
+    /// Closes the connection within two seconds, then the socket.
     pub async fn close(self) {
         let closing = self.connection.close(200, "done".into());
-        // Refused or late alike end in the abort of `drop`.
+        // On any failure, `drop` shuts the socket down.
         let _closed = timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
@@ -252,7 +252,7 @@ impl Drop for Link {
     }
 }
 
-/// An attempt to connect: unless it succeeds, its socket ends with it.
+/// An attempt to connect; dropping it closes the socket unless it succeeded.
 struct Attempt(Option<Socket>);
 
 impl Attempt {
@@ -303,7 +303,7 @@ async fn open_stream(
     Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, frame_max, gathering.clone())))
 }
 
-/// Login and virtual host are refused with connection exceptions; anything else is "unreachable".
+/// Maps the broker's connection exceptions to login and virtual host errors; all others are "unreachable".
 fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
     let user = address.user().to_owned();
     let vhost = address.virtual_host().to_owned();
@@ -328,7 +328,7 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
             AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) if text.contains("not found") => {
                 return ConnectError::NoVirtualHost { address: where_, vhost };
             }
-            // Of the virtual host, the user or the node: the broker's own text says which, and another node may have room.
+            // The limit of the virtual host, the user or the node: the broker's text names it, and another node may have room.
             AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) if text.contains("connection limit") => {
                 return ConnectError::Full { address: where_, reason: text };
             }
@@ -341,14 +341,14 @@ fn refusal(address: &BrokerAddress, error: lapin::Error) -> ConnectError {
     ConnectError::Unreachable { address: where_, source: error }
 }
 
-/// How soon the end of a connection is seen where the client does not say it.
+/// The interval at which a lost connection is detected if the client does not report it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Link {
-    /// The answer to a question, for which the broker may take its time while the connection stands.
+    /// Awaits an answer of the broker for as long as the connection is open.
     ///
     /// # Errors
-    /// The answer is one, or the connection ended before it came.
+    /// The answer is an error, or the connection ended first.
     pub async fn answered<T>(
         &self,
         question: impl Future<Output = Result<T, lapin::Error>>,
@@ -357,14 +357,14 @@ impl Link {
     }
 }
 
-/// [`Link::answered`] for who has not got the link.
+/// [`Link::answered`] for code that does not own the link.
 pub(super) async fn answered<T>(
     connection: &ConnectionStatus,
     question: impl Future<Output = Result<T, lapin::Error>>,
 ) -> Result<T, lapin::Error> {
     let mut question = pin!(question);
     loop {
-        // The client reports why it ended, as a rule a moment later.
+        // The client usually reports the reason a moment later, so it gets another interval.
         let stood = connection.connected();
         match timeout(LOOK_EVERY, &mut question).await {
             Ok(answer) => return answer,

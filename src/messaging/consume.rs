@@ -1,4 +1,4 @@
-//! Consuming from one queue: one channel, one subscription, and the only place that settles.
+//! Consumes from a queue: a channel with a subscription, and the only place that settles deliveries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,16 +24,16 @@ use super::{
 };
 use crate::wire::{PERSISTENT, Properties, Received};
 
-/// An ack or nack is one frame; longer means that the connection no longer takes any.
+/// An ack or nack is one frame; after this time the connection is stuck.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Where fewer may be unsettled, the next delivery comes behind an ack, and nothing else with it.
+/// The prefetch below which the next delivery follows an ack, and no other delivery comes with it.
 const FEW: u16 = 64;
 
-/// Why a subscription ended.
+/// The reason why a subscription ended.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum ConsumeError {
-    /// The broker refused, or the channel or connection is gone.
+    /// The broker refused, or the channel or connection is closed.
     #[error("`{queue}`: failed to {step}")]
     Channel { queue: String, step: &'static str, source: lapin::Error },
     /// A right is missing.
@@ -41,12 +41,12 @@ pub enum ConsumeError {
         "`{queue}`: failed to {step}: {reason}; `overdue permissions` prints the rights of each user"
     )]
     Refused { queue: String, step: &'static str, reason: String },
-    /// The broker cancelled the consumer: the queue was deleted, or a delivery was held for too long.
+    /// The broker cancelled the consumer: the queue was deleted, or a delivery was unacked for too long.
     #[error(
         "the broker cancelled the consumer of queue `{queue}` (queue deleted, or consumer time-out)"
     )]
     Cancelled { queue: String },
-    /// The channel or the connection ended while nothing was asked of it.
+    /// The channel or the connection closed while no request was pending.
     #[error("the channel of queue `{queue}` has ended")]
     Ended { queue: String },
     /// The connection no longer takes frames.
@@ -68,7 +68,7 @@ impl ConsumeError {
     }
 }
 
-/// A consumer on a channel of its own.
+/// A consumer on its own channel.
 pub struct Subscription {
     queue: String,
     connection: ConnectionStatus,
@@ -79,7 +79,7 @@ pub struct Subscription {
     words: Words,
 }
 
-/// What one message says like the one before it, in memory once.
+/// Texts that consecutive messages share, to keep them in memory once.
 #[derive(Default)]
 struct Words {
     exchange: Option<Arc<str>>,
@@ -88,18 +88,18 @@ struct Words {
 }
 
 impl Subscription {
-    /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000). Bodies that
-    /// are too large for a due notice are left out, and so are the headers of dead-lettering.
+    /// Subscribes to `queue` with at most `prefetch` unsettled deliveries (quorum queues cap it at 2,000). Drops bodies that
+    /// are too large for a due notice, and the headers of dead-lettering.
     ///
     /// Permission needed: read on the queue.
     ///
     /// # Errors
-    /// The queue does not exist, reading it is not permitted, or the connection is gone.
+    /// The queue does not exist, reading it is not permitted, or the connection is lost.
     pub async fn open(link: &Link, queue: &str, prefetch: u16) -> Result<Self, ConsumeError> {
         Self::with_tag(link, queue, prefetch, CONSUMER_TAG).await
     }
 
-    /// Like [`Subscription::open`], with the headers of dead-lettering.
+    /// Subscribes like [`Subscription::open`], and keeps the headers of dead-lettering.
     pub(crate) async fn open_with_history(
         link: &Link,
         queue: &str,
@@ -108,7 +108,7 @@ impl Subscription {
         Self::with_tag(link, queue, prefetch, HISTORY_TAG).await
     }
 
-    /// Like [`Subscription::open_with_history`], with bodies up to [`super::large_bodies::MAX_PASSED_BYTES`].
+    /// Subscribes like [`Subscription::open_with_history`], and keeps bodies up to [`super::large_bodies::MAX_PASSED_BYTES`].
     pub(crate) async fn open_large(
         link: &Link,
         queue: &str,
@@ -126,7 +126,7 @@ impl Subscription {
         let failed = |step| move |source| ConsumeError::failed(queue, step, source);
         let _hurry = link.gathering().hurry();
         let channel = link.channel().await.map_err(failed("open a channel"))?;
-        // Per consumer, not per channel: `global` is deprecated and quorum queues refuse it.
+        // The limit is per consumer: `global` is deprecated, and quorum queues refuse it.
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
         link.answered(qos).await.map_err(failed("set the prefetch"))?;
         let options = BasicConsumeOptions::default();
@@ -138,25 +138,25 @@ impl Subscription {
         Ok(Self { queue, connection, channel, consumer, prefetch, gathering, words })
     }
 
-    /// The next delivery; waits until there is one.
+    /// Waits for the next delivery.
     ///
     /// # Errors
-    /// The subscription ended; everything unsettled goes back to the queue by itself.
+    /// The subscription ended; the broker requeues all unsettled messages.
     pub async fn next(&mut self) -> Result<Received, ConsumeError> {
         match self.consumer.next().await {
             Some(Ok(delivery)) => Ok(self.words.received(delivery)),
             Some(Err(source)) => Err(ConsumeError::failed(&self.queue, "receive", source)),
-            // A cancelled consumer ends without a word.
+            // A cancelled consumer ends without an error.
             None => Err(ConsumeError::Cancelled { queue: self.queue.clone() }),
         }
     }
 
-    /// Whether the queue says, on the channel of its deliveries, that nothing is ready in it.
+    /// Whether the queue reports no ready messages, asked on the channel of its deliveries.
     pub(crate) async fn is_empty(&self) -> Result<bool, ConsumeError> {
         self.counts().await.map(|counts| counts.is_some_and(|counts| counts.ready == 0))
     }
 
-    /// What the queue says there.
+    /// The counts of the queue, asked on the channel of its deliveries.
     pub(crate) fn counts(&self) -> BoxFuture<'static, Result<Option<Counts>, ConsumeError>> {
         let ((queue, channel, connection), hurry) = (self.parts(), self.gathering.hurry());
         async move {
@@ -166,7 +166,7 @@ impl Subscription {
         .boxed()
     }
 
-    /// Whether the channel still stands. Who does not wait for deliveries hears of its end no other way.
+    /// An error if the channel is closed. Code that does not wait for deliveries does not learn it otherwise.
     pub(crate) fn check(&self) -> Result<(), ConsumeError> {
         if self.connection.connected() && self.channel.status().connected() {
             return Ok(());
@@ -174,8 +174,8 @@ impl Subscription {
         Err(ConsumeError::Ended { queue: self.queue.clone() })
     }
 
-    /// Hands acks to the connection, in this order and before it returns; `multiple` is for every unsettled delivery up to
-    /// and including the tag. If the channel is gone, the deliveries come again: whoever receives on it hears of that.
+    /// Writes acks to the connection's buffer, in this order, before it returns; `multiple` covers every unsettled delivery up
+    /// to the tag. If the channel is closed, the broker requeues the deliveries, and the receiver gets the error.
     pub(crate) fn send_acks(&self, acks: impl IntoIterator<Item = (u64, bool)>) {
         if self.prefetch < FEW {
             self.gathering.hurry_once();
@@ -185,38 +185,39 @@ impl Subscription {
         }
     }
 
-    /// Acks one delivery.
+    /// Acks a delivery.
     ///
     /// # Errors
-    /// The channel is gone; the delivery comes again.
+    /// The channel is closed; the broker redelivers the message.
     pub async fn ack(&self, tag: u64) -> Result<(), ConsumeError> {
         let options = BasicAckOptions { multiple: false };
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
-    /// Acks every delivery that is unsettled, up to and including `tag`.
+    /// Acks all unsettled deliveries up to and including `tag`.
     ///
     /// # Errors
-    /// The channel is gone; the deliveries come again.
+    /// The channel is closed; the broker redelivers the messages.
     pub async fn ack_through(&self, tag: u64) -> Result<(), ConsumeError> {
         let options = BasicAckOptions { multiple: true };
         self.settled("ack", self.channel.basic_ack(tag, options)).await
     }
 
-    /// Gives one delivery up: the broker dead-letters it, untouched, to the parking lot. As with [`Subscription::send_acks`].
+    /// Rejects a delivery: the broker dead-letters it, unchanged, to the parking lot. Errors as in
+    /// [`Subscription::send_acks`].
     pub(crate) fn dead_letter(&self, tag: u64) {
         hand_over(self.channel.basic_reject(tag, BasicRejectOptions { requeue: false }));
     }
 
-    /// Gives one delivery back to its queue. Before RabbitMQ 4.3 that counts towards the delivery limit. As with
+    /// Requeues a delivery. Before RabbitMQ 4.3 that counts towards the delivery limit. Errors as in
     /// [`Subscription::send_acks`].
     pub(crate) fn give_back(&self, tag: u64) {
         let options = BasicNackOptions { requeue: true, multiple: false };
         hand_over(self.channel.basic_nack(tag, options));
     }
 
-    /// Stops deliveries and keeps what is unsettled; gives what was delivered and not taken yet, once the broker has answered.
-    /// If it fails, the channel is gone and everything goes back.
+    /// Stops deliveries, and keeps unsettled deliveries unacked. After the broker's answer, returns the deliveries that were
+    /// not received yet. On an error the channel is closed, and the broker requeues all.
     pub(crate) fn cancel(&self) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
         let (queue, channel, connection) = self.parts();
         let (mut consumer, hurry) = (self.consumer.clone(), self.gathering.hurry());
@@ -224,7 +225,7 @@ impl Subscription {
             let _hurry = hurry;
             channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
             let (mut rest, mut words) = (Vec::new(), Words::default());
-            // A cancelled consumer ends after what it has.
+            // A cancelled consumer ends after its buffered deliveries.
             while let Some(delivery) = consumer.next().await {
                 rest.push(words.received(delivery?));
             }
@@ -238,17 +239,17 @@ impl Subscription {
         (self.queue.clone(), self.channel.clone(), self.connection.clone())
     }
 
-    /// Closes the channel: what is unsettled goes back to the front of its queue, as when a connection is lost.
-    /// If it fails, they do so all the same.
+    /// Closes the channel: the broker requeues unsettled messages at the front of the queue, as after a lost connection. It
+    /// does so on an error, too.
     pub(crate) async fn close(self) -> Result<(), ConsumeError> {
         let _hurry = self.gathering.hurry();
         self.settled("close", self.channel.close(200, "done".into())).await
     }
 
-    /// Stops deliveries and gives back everything unsettled.
+    /// Stops deliveries and requeues all unsettled messages.
     ///
     /// # Errors
-    /// The channel is gone; then everything goes back by itself.
+    /// The channel is closed; then the broker requeues all messages anyway.
     pub async fn give_back_all(&self) -> Result<(), ConsumeError> {
         let _hurry = self.gathering.hurry();
         let options = BasicCancelOptions::default();
@@ -273,7 +274,7 @@ impl Subscription {
     }
 }
 
-/// Polled once, it has put its frame behind the others; what it would wait for then is that the connection has written it.
+/// The first poll appends the frame to the buffer; the rest of the future only waits until the connection has written it.
 fn hand_over(settling: impl Future<Output = Result<(), lapin::Error>>) {
     drop(settling.now_or_never());
 }

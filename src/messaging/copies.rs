@@ -1,4 +1,4 @@
-//! A queue that gets copies of published messages, beside the queues that take the originals.
+//! A queue that gets copies of published messages, in addition to the queues that get the originals.
 
 use lapin::{
     Channel,
@@ -8,10 +8,10 @@ use lapin::{
 
 use super::{Link, consume::ConsumeError};
 
-/// Declares a queue of this name that only this connection has, and binds it to each exchange by a routing key: so it is gone with the
-/// connection, and a message that leads nowhere beside it still leads nowhere, and is parked, or returned.
+/// Declares an exclusive queue, and binds it to each exchange by a routing key. The broker deletes the queue with the connection, so
+/// that later it takes no message that would otherwise be parked or returned.
 ///
-/// Permission needed: configure and write on the queue, read on the exchanges; and read on the queue for whoever gets its messages.
+/// Permission needed: configure and write on the queue, read on the exchanges; and read on the queue for its consumer.
 pub(crate) async fn declare<'a>(
     link: &Link,
     queue: &str,

@@ -1,13 +1,13 @@
-//! Frames of the broker, made readable for the AMQP client.
+//! Repairs frames of the broker that the AMQP client cannot read.
 //!
-//! The broker hands out what a publisher wrote: text that is not UTF-8, tables in tables in tables, headers that with
-//! its own `x-death` no longer fit into a frame. lapin ends the connection over the first and the last, and reads
-//! tables recursively until its stack ends. One such message would end every session, or the process, and each time
-//! count as a delivery of everything prefetched with it. So it is repaired before lapin sees it: bytes that are not
-//! UTF-8 become `?`, and properties that cannot be repaired give way to one header that says so. Body and routing key
-//! stay, so the order is closed all the same.
+//! The broker delivers whatever a publisher wrote: text that is not UTF-8, deeply nested tables, or headers that no longer
+//! fit into a frame with the broker's own `x-death`. lapin closes the connection on the first and the last, and parses tables
+//! recursively until its stack overflows. Such a message would end every session, or the process, and each time count as a
+//! delivery of all prefetched messages. So it is repaired before lapin sees it. Bytes that are not UTF-8 become `?`; one
+//! header with the reason replaces properties that cannot be repaired. Body and routing key stay, so the order is closed
+//! anyway.
 //!
-//! Bodies that are too large for a due notice are left out of what is delivered to a worker: [`LargeBodies`].
+//! [`LargeBodies`] drops bodies that are too large for a due notice from deliveries to a worker.
 
 mod cursor;
 mod properties;
@@ -17,47 +17,46 @@ use crate::wire::{BODY_LEFT_OUT, MAX_BODY_BYTES, PROPERTIES_DROPPED};
 use cursor::{Cursor, read_u16, read_u32};
 use properties::Headers;
 
-/// Left free in a header frame, for what a copy of the message has to carry beside its own headers.
+/// Bytes kept free in a header frame, for the headers that a copy of the message has in addition to its own.
 const RESERVE_BYTES: usize = 8 * 1024;
-/// Frames are not larger than what was negotiated; more than this is not AMQP.
+/// Frames are not larger than negotiated; a larger size means that the peer does not use AMQP.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
-/// Why those of a due notice are dropped whose headers take more memory than its body may.
+/// The reason for dropping the headers of a due notice that take more memory than its body may.
 const TOO_MUCH: &str = "their headers take too much memory";
 
 /// Type, channel and size before the payload.
 const PREFIX_BYTES: usize = 7;
 const FRAME_END: u8 = 0xCE;
 const METHOD: u8 = 1;
-/// Class and method, in the payload.
+/// Class and method in the payload.
 const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 const HEADER: u8 = 2;
 
-/// Takes what the broker sends, piece by piece, and gives it on in whole frames.
+/// Converts the broker's bytes, piece by piece, into whole frames.
 #[derive(Debug)]
 pub struct FrameRepair {
     input: Vec<u8>,
     frame_max: usize,
-    /// What comes is not AMQP; it is passed on as it is, the client says what is wrong.
+    /// Whether the bytes are not AMQP; they are passed on unchanged, and the client reports the error.
     foreign: bool,
     large: LargeBodies,
-    /// Whether something was not a delivery.
+    /// Whether there was a method other than a delivery.
     answers: bool,
 }
 
-/// Which headers are passed on.
+/// The headers that are passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     All,
-    /// Without the history that dead-lettering writes: it is many times the rest, and the client makes dozens of small
-    /// allocations of it.
+    /// Drops the history of dead-lettering: it is much larger than the other headers, and the client makes dozens of small
+    /// allocations for it.
     Publishers,
-    /// All of a message that comes back: its `message-id` says whose it is, and no copy is made of it.
+    /// All headers of a returned message: its `message-id` identifies it, and no copy of it is published.
     Own,
 }
 
 impl FrameRepair {
-    /// For a connection that asks for frames of at most `frame_max` bytes (0: no limit). The broker may ask for
-    /// less, and that is followed.
+    /// `frame_max`: the largest frame that the client requests, in bytes (0: no limit). A smaller limit of the broker wins.
     pub fn new(frame_max: u32) -> Self {
         let frame_max = match usize::try_from(frame_max) {
             Ok(frame_max @ 1..) => frame_max,
@@ -72,12 +71,12 @@ impl FrameRepair {
         }
     }
 
-    /// Whether there was anything but deliveries since this was asked.
+    /// Whether there was a method other than a delivery since the last call.
     pub(super) fn take_answers(&mut self) -> bool {
         std::mem::take(&mut self.answers)
     }
 
-    /// Takes the next bytes and appends to `output` the frames that they complete.
+    /// Takes the next bytes, and appends the completed frames to `output`.
     pub fn feed(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
         self.input.extend_from_slice(bytes);
         let mut done = 0;
@@ -107,7 +106,7 @@ impl FrameRepair {
         self.input.drain(..done);
     }
 
-    /// The size of the frame that begins at `start`, where it is complete.
+    /// The size of the frame that begins at `start`, if it is complete.
     fn frame_at(&mut self, start: usize) -> Option<usize> {
         let rest = &self.input[start..];
         let kind = *rest.first()?;
@@ -138,7 +137,7 @@ impl FrameRepair {
                     leave_out_history(frame, headers);
                     reason = (headers.memory(false) > MAX_BODY_BYTES as u64).then_some(TOO_MUCH);
                 }
-                // Some brokers are set up with frames of 8 KiB.
+                // Some brokers are configured with frames of 8 KiB.
                 let reserve = RESERVE_BYTES.min(self.frame_max / 4);
                 let reserve = if kept == Kept::Own { 0 } else { reserve };
                 let too_long = frame.len() + reserve > self.frame_max;
@@ -150,7 +149,7 @@ impl FrameRepair {
         }
     }
 
-    /// Only the methods in which the broker passes on a text of somebody else.
+    /// Repairs the methods that contain text of other clients.
     fn method(&mut self, payload: &mut [u8]) {
         let mut at = Cursor::after(payload, 4);
         let _malformed = match (read_u16(payload, 0), read_u16(payload, 2)) {
@@ -179,7 +178,7 @@ impl FrameRepair {
     }
 }
 
-/// A content header without the headers of dead-lettering.
+/// Removes the headers of dead-lettering from a content header.
 fn leave_out_history(frame: &mut Vec<u8>, headers: &Headers) {
     let Some(table) = &headers.table else { return };
     for entries in headers.history.iter().rev() {
@@ -192,13 +191,13 @@ fn leave_out_history(frame: &mut Vec<u8>, headers: &Headers) {
     frame[3..PREFIX_BYTES].copy_from_slice(&as_length(payload));
 }
 
-/// A content header without a body, and with its size as the only property.
+/// Sets the body size to 0; the only property is the original size.
 fn leave_out_body(frame: &mut Vec<u8>, size: u64) {
     replace_properties(frame, BODY_LEFT_OUT, &size.to_string());
     frame[PREFIX_BYTES + 4..PREFIX_BYTES + 12].fill(0);
 }
 
-/// Class, weight and body size stay; of the properties only one header is left.
+/// Keeps class, weight and body size, and replaces all properties by one header.
 fn replace_properties(frame: &mut Vec<u8>, header: &str, value: &str) {
     const HEADERS_ONLY: u16 = 0x2000;
     let fixed = (PREFIX_BYTES + 12).min(frame.len() - 1);
@@ -229,7 +228,7 @@ fn as_length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or_default().to_be_bytes()
 }
 
-/// Whether somebody may wait for it: it begins with another method than that of a delivery.
+/// Whether a caller may wait for the frame: a method that is not a delivery.
 fn is_answer(frame: &[u8]) -> bool {
     frame.first() == Some(&METHOD) && !frame[PREFIX_BYTES..].starts_with(&BASIC_DELIVER)
 }

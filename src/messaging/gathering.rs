@@ -1,5 +1,5 @@
-//! How long deliveries may wait in the socket for others. Each read wakes the client's thread, and that one the consumer:
-//! for every single delivery that costs more than everything else that is done with it.
+//! Delays deliveries in the socket, to read several at once. Each read wakes the client's thread, which wakes the consumer:
+//! for a single delivery, this costs more than all other work on it.
 
 use std::{
     sync::{
@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-/// Of one connection.
+/// The state of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathering(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     within_ms: AtomicU64,
-    /// Who waits for an answer.
+    /// Callers that wait for an answer.
     hurried: AtomicUsize,
     hurried_once: AtomicBool,
 }
 
-/// As long as it is there, nothing waits.
+/// Deliveries are not delayed while this guard exists.
 pub(super) struct Hurry(Gathering);
 
 impl Gathering {
@@ -36,18 +36,18 @@ impl Gathering {
         Duration::from_millis(self.0.within_ms.load(Ordering::Relaxed))
     }
 
-    /// For a question whose answer comes behind deliveries.
+    /// Stops the delay for a request whose answer follows deliveries.
     pub(super) fn hurry(&self) -> Hurry {
         self.0.hurried.fetch_add(1, Ordering::Relaxed);
         Hurry(self.clone())
     }
 
-    /// What is written next is followed by a delivery that nothing else comes with.
+    /// Stops the delay after the next write, because only one delivery follows it.
     pub(super) fn hurry_once(&self) {
         self.0.hurried_once.store(true, Ordering::Relaxed);
     }
 
-    /// Asked at each write: whether waiting ends with it.
+    /// Whether the current write ends the delay.
     pub(super) fn ends(&self) -> bool {
         self.0.hurried_once.swap(false, Ordering::Relaxed) || self.is_hurried()
     }

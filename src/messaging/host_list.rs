@@ -1,11 +1,11 @@
-//! URLs as text with several hosts, as PostgreSQL has them: `scheme://user:password@one:5672,two:5672/path`.
+//! URLs with several hosts, as in PostgreSQL: `scheme://user:password@one:5672,two:5672/path`.
 
-/// One URL for each host; all else is the same in them.
+/// Splits a URL into one URL per host; all other parts are the same.
 pub(super) fn each_host(url: &str) -> Vec<String> {
     let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // A password may have a comma, and an `@` that nobody has escaped.
+    // A password may contain a comma, and an unescaped `@`.
     let (credentials, hosts) = match authority.rsplit_once('@') {
         Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
         None => (String::new(), authority),

@@ -1,23 +1,23 @@
-//! Bodies that are too large for a due notice, or for a message that is passed on, left out of what the broker delivers to a worker.
+//! Drops bodies that are too large for a due notice, or for a message to pass on, from the deliveries to a worker.
 //!
-//! RabbitMQ has no prefetch by bytes: a thousand bodies of 15 MiB would all be delivered at once, and kept in memory
-//! until their turn comes. So they are left out frame by frame as they arrive; a header says how large the body was. Headers
-//! may take no more than a body: 120 KiB of small values are megabytes once they are read.
+//! RabbitMQ has no prefetch by bytes: it would deliver a thousand bodies of 15 MiB at once, and the worker would keep them in
+//! memory. So bodies are dropped frame by frame as they arrive; a header has the size of the body. Headers may not be larger than a
+//! body: 120 KiB of small values take megabytes after parsing.
 
 use std::collections::BTreeMap;
 
 use crate::wire::MAX_BODY_BYTES;
 
-/// The tag of our consumers of due notices; it is unique only in its channel. They get no larger bodies than a due
-/// notice may have, and no history of dead-lettering.
+/// The tag of consumers of due notices; it is unique only in its channel. They get no bodies that are too large for a due notice,
+/// and no history of dead-lettering.
 pub const CONSUMER_TAG: &str = "overdue";
-/// The tag of our consumers that show how messages came to where they are: with the history, without larger bodies.
+/// The tag of consumers that show the history of messages: they get the history, and no larger bodies.
 pub const HISTORY_TAG: &str = "overdue-history";
-/// The tag of our consumers that pass messages on which may be large: with the history, up to [`MAX_PASSED_BYTES`].
+/// The tag of consumers that pass on large messages: they get the history, and bodies up to [`MAX_PASSED_BYTES`].
 pub const LARGE_TAG: &str = "overdue-large";
-/// The largest body of somebody else's message that is passed on.
+/// The largest body of a foreign message that is passed on.
 pub const MAX_PASSED_BYTES: usize = 1024 * 1024;
-/// By which a plan knows our consumers from those of somebody else.
+/// The tags by which a plan recognises consumers of `overdue`.
 pub(crate) const OUR_TAGS: [&str; 3] = [CONSUMER_TAG, HISTORY_TAG, LARGE_TAG];
 
 const METHOD: u8 = 1;
@@ -30,7 +30,7 @@ const DELIVER: [u8; 4] = [0, 60, 0, 60];
 /// Class basic, method return.
 const RETURN: [u8; 4] = [0, 60, 0, 50];
 
-/// What a channel's next frames belong to; nothing about channels where no delivery is on its way.
+/// The expected content per channel; empty for channels without a delivery in progress.
 #[derive(Debug, Default)]
 pub(super) struct LargeBodies {
     channels: BTreeMap<[u8; 2], Content>,
@@ -38,31 +38,31 @@ pub(super) struct LargeBodies {
 
 #[derive(Debug)]
 enum Content {
-    /// Its header comes next, with the history of the message or without it, and then a body up to a size.
+    /// The header of a delivery is next, with or without the history, then a body of at most `most` bytes.
     Delivered { history: bool, most: usize },
-    /// The header of what could not be routed comes next.
+    /// The header of an unroutable message is next.
     Returned,
-    /// So many bytes of a body that is left out are still to come.
+    /// The number of bytes of a dropped body that are still expected.
     LeftOut(u64),
 }
 
-/// What becomes of a frame.
+/// How a frame is handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Passage {
-    /// It is passed on.
+    /// The frame is passed on.
     Whole,
-    /// A content header for a consumer of notices, which does not look at how the message came.
+    /// A content header for a consumer of notices, which does not read the history.
     Notice,
-    /// The content header of a message of our own, which comes back.
+    /// The content header of a returned message.
     Returned,
-    /// A content header whose body is left out, because that or the headers have so many bytes.
+    /// A content header whose body is dropped; the size in bytes of body or headers is the reason.
     WithoutBody(u64),
-    /// A part of a body that is left out.
+    /// A part of a dropped body.
     Nothing,
 }
 
 impl LargeBodies {
-    /// Takes the frames of a connection one after the other, with how many bytes of memory the headers in one take.
+    /// Handles the next frame of a connection; `headers`: the memory of the headers in it, in bytes.
     pub(super) fn pass(&mut self, frame: &[u8], headers: u64) -> Passage {
         let (kind, channel) = (frame[0], [frame[1], frame[2]]);
         let payload = &frame[PREFIX_BYTES..frame.len() - 1];
@@ -106,13 +106,13 @@ impl LargeBodies {
     }
 }
 
-/// Of the consumer that a message is delivered to.
+/// The tag of the consumer that a message is delivered to.
 fn tag(method: &[u8]) -> Option<&[u8]> {
     let (length, rest) = method.strip_prefix(&DELIVER)?.split_first()?;
     rest.get(..usize::from(*length))
 }
 
-/// Of a content header: class and weight come first.
+/// The body size of a content header, after class and weight.
 fn body_size(header: &[u8]) -> Option<u64> {
     header.get(4..12)?.try_into().ok().map(u64::from_be_bytes)
 }

@@ -1,10 +1,9 @@
-//! Reading the parking lot without taking anything out of it.
+//! Reads the parking lot without removing messages.
 //!
-//! What was read and not acked goes back when its channel closes; it is not written to the queue's log again, as a
-//! `basic.nack` would have it without a delivery limit
-//! (<https://www.rabbitmq.com/docs/quorum-queues#repeated-requeues>). Its place may change: nobody consumes the parking lot.
-//! Each reading is one more in `x-delivery-count`; the parking lot has no delivery limit, and is not read while a policy
-//! gives it one.
+//! The broker requeues unacked messages when a channel closes. Unlike `basic.nack` without a delivery limit, that does not
+//! write them to the queue's log again (<https://www.rabbitmq.com/docs/quorum-queues#repeated-requeues>). Their order may
+//! change; the parking lot has no consumers. Each reading increments `x-delivery-count`. The parking lot has no delivery
+//! limit, and is not read while a policy sets one.
 
 use std::{
     collections::VecDeque,
@@ -21,47 +20,47 @@ use super::{
 };
 use crate::wire::Received;
 
-/// Messages that one channel holds; then the next one is opened. A body has at most 64 KiB here, so that what has arrived
-/// and is not read yet takes at most 64 MiB.
+/// Unacked messages per channel, before the next channel is opened. A body has at most 64 KiB here, so unread messages take
+/// at most 64 MiB.
 const PER_CHANNEL: u16 = 1_000;
-/// Longer than the broker takes for a message that is ready, as a rule; then it is asked whether there is one.
+/// Usually longer than the broker needs to deliver a ready message; after this time the queue is asked for its count.
 const QUIET: Duration = Duration::from_secs(1);
-/// How often in a row it has to say that there is none, and nothing comes. Its channel passes a question on to the queue,
-/// and answers before it looks at the deliveries that the queue has sent it meanwhile: they come before the next answer.
+/// The number of consecutive answers without ready messages that end the reading. The broker's channel forwards a request to
+/// the queue, and answers before it handles deliveries that the queue has sent meanwhile. They come before the next answer.
 const ANSWERS: u8 = 2;
 
-/// Whoever has read before, or reads now for somebody who looks at a page, has given everything back by then as a rule.
+/// An earlier reader, or a page that is being shown, has usually requeued all messages within this time.
 const GIVEN_BACK: Duration = Duration::from_secs(2);
-/// How often is looked whether they have.
+/// The interval of checks for other readers.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Where a message is: its channel, and its tag there.
+/// A message's channel, and its tag on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     channel: usize,
     tag: u64,
 }
 
-/// One reading of a parking lot: what was in it when the reading began.
+/// A reading of a parking lot: the messages in it when the reading began.
 pub(crate) struct ParkingLot<'a> {
     link: &'a Link,
     queue: String,
     channels: Vec<Subscription>,
-    /// What the last channel has brought and nobody has taken.
+    /// Messages that were delivered on the last channel and not returned by `next` yet.
     rest: VecDeque<(usize, Received)>,
     /// Unsettled messages of the last channel.
     held: u16,
     left: u64,
-    /// Answers that nothing is ready, since the last message.
+    /// Answers without ready messages since the last message.
     answers: u8,
-    /// Messages that were ready, and that somebody else holds or has taken out.
+    /// Ready messages that another reader holds unacked or has removed.
     pub(crate) missed: u64,
-    /// Whether somebody else may have held some when it began: nobody knows how many.
+    /// Whether another reader may have held messages when the reading began; their number is unknown.
     pub(crate) is_shared: bool,
 }
 
 impl<'a> ParkingLot<'a> {
-    /// Begins a reading of `queue`; `None` where there is no such queue.
+    /// Begins to read `queue`; `None` if the queue does not exist.
     ///
     /// Permission needed: read on the queue.
     pub(crate) async fn open(link: &'a Link, queue: &str) -> Result<Option<Self>, ConsumeError> {
@@ -69,7 +68,7 @@ impl<'a> ParkingLot<'a> {
         let mut before = None;
         let (counts, is_shared) = loop {
             let Some(counts) = questions.counts(queue).await? else { return Ok(None) };
-            // A reader that goes from one channel to the next, or gives back what it holds, has no consumer.
+            // A reader that changes channels, or is requeueing its messages, has no consumer.
             let is_settled = counts.consumers == 0 && before.is_none_or(|before| before == counts);
             if is_settled || Instant::now() >= until {
                 break (counts, !is_settled);
@@ -94,8 +93,8 @@ impl<'a> ParkingLot<'a> {
         }))
     }
 
-    /// The next message; `None` when all have been read, or when somebody else holds the rest.
-    /// If it fails, the subscription has ended and everything goes back.
+    /// The next message; `None` after all messages, or if another reader has the remaining messages. On an error the
+    /// subscription has ended, and the broker requeues all.
     pub(crate) async fn next(&mut self) -> Result<Option<(Place, Received)>, ConsumeError> {
         while self.left > 0 {
             if let Some((channel, received)) = self.rest.pop_front() {
@@ -127,13 +126,13 @@ impl<'a> ParkingLot<'a> {
         Ok(None)
     }
 
-    /// Whether the next message needs another channel, unless something is acked before: the broker may forget acks of a
-    /// channel that does not consume any more.
+    /// Whether the next message needs another channel, unless a message is acked first: the broker may lose acks on a channel
+    /// that no longer consumes.
     pub(crate) const fn is_full(&self) -> bool {
         self.held >= PER_CHANNEL
     }
 
-    /// The channel before it brings nothing more, and keeps what it holds.
+    /// The previous channel gets no more deliveries, and keeps its messages unacked.
     async fn next_channel(&mut self) -> Result<(), ConsumeError> {
         let channel = self.channels.len().saturating_sub(1);
         if let Some(last) = self.channels.last_mut() {
@@ -146,7 +145,7 @@ impl<'a> ParkingLot<'a> {
         Ok(())
     }
 
-    /// Takes a message out of the parking lot. If it fails, the channel is gone and the message goes back.
+    /// Removes a message from the parking lot. On an error the channel is closed, and the broker requeues the message.
     pub(crate) async fn ack(&mut self, place: Place) -> Result<(), ConsumeError> {
         if place.channel + 1 == self.channels.len() {
             self.held = self.held.saturating_sub(1);
@@ -157,10 +156,10 @@ impl<'a> ParkingLot<'a> {
         }
     }
 
-    /// Ends the reading: what was not acked goes back.
+    /// Ends the reading; the broker requeues all messages that were not acked.
     pub(crate) async fn close(mut self) -> Result<(), ConsumeError> {
         if let Some(last) = self.channels.last_mut() {
-            // A quorum queue that is busy keeps acks back, and loses them when the channel closes. A cancel carries them out:
+            // A busy quorum queue delays acks, and loses them when the channel closes. A cancel flushes them:
             // https://github.com/rabbitmq/rabbitmq-server/blob/main/deps/rabbit/src/rabbit_fifo_client.erl
             last.cancel().await?;
         }

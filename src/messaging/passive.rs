@@ -1,4 +1,4 @@
-//! Asking whether something exists, with no right to read the management API: a passive declare.
+//! Passive declares: they show whether an object exists, without rights for the management API.
 
 use std::{
     io,
@@ -21,30 +21,30 @@ use super::{Link, connect::answered, consume::ConsumeError};
 /// Permission needed: none up to RabbitMQ 4.0, configure on 4.3.0, any on the queue from 4.3.1.
 ///
 /// # Errors
-/// The broker refuses to say, or the connection is gone.
+/// The broker refuses the request, or the connection is lost.
 pub async fn queue_exists(link: &Link, queue: &str) -> Result<bool, ConsumeError> {
     counts(link, queue).await.map(|counts| counts.is_some())
 }
 
-/// What the broker says of a queue at this moment, not by statistics.
+/// Current counts of a queue, not from statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Unacked messages, those that are held back, and those on their way to the dead letter exchange are not among them.
+    /// Ready messages, without unacked messages, delayed messages, and dead letters in progress.
     pub(crate) ready: u64,
     pub(crate) consumers: u32,
-    /// False if the broker may have answered for a quorum queue that is silent: then both are 0. Of one whose process has ended it says 0
-    /// at once, and this does not show that.
+    /// False if the broker may have answered in place of a silent quorum queue: then both counts are 0. If the queue's process has ended,
+    /// the broker answers 0 at once, and this field is true.
     pub(crate) are_its_own: bool,
 }
 
-/// The counts of `queue`; `None` if there exists no such queue.
+/// The counts of `queue`; `None` if it does not exist.
 ///
 /// Permission needed: as for [`queue_exists`].
 pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, ConsumeError> {
     Questions::new(link).counts(queue).await
 }
 
-/// Whether nothing is ready in `queue`, by the queue itself. Otherwise how many messages are; those that are held back do not count.
+/// The number of ready messages by the queue's own answer, 0 if there is none; delayed messages do not count.
 ///
 /// Permission needed: read on the queue.
 pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, ConsumeError> {
@@ -58,12 +58,12 @@ pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, Consum
         Err(io::Error::new(io::ErrorKind::TimedOut, silent).into())
     });
     let ready = got.map_err(step)?.map_or(0, |got| u64::from(got.message_count) + 1);
-    // What it has got goes back with the channel.
+    // Closing the channel requeues the message.
     link.answered(channel.close(200, "".into())).await.map_err(step)?;
     Ok(ready)
 }
 
-/// What the broker says of `queue` on a channel, behind everything that it had sent there before.
+/// The counts of `queue`, asked on a channel: the answer follows all messages that the broker has sent there before.
 pub(super) async fn declared_on(
     channel: &Channel,
     connection: &ConnectionStatus,
@@ -81,7 +81,7 @@ pub(super) async fn declared_on(
     }))
 }
 
-/// Asks one queue after the other over one channel. The broker closes it for a queue that is not there.
+/// Asks several queues on one channel. The broker closes the channel for a queue that does not exist.
 pub(crate) struct Questions<'a> {
     link: &'a Link,
     channel: Option<Channel>,
@@ -92,7 +92,7 @@ impl<'a> Questions<'a> {
         Self { link, channel: None }
     }
 
-    /// As [`counts`].
+    /// Asks like [`counts`], on the same channel as before.
     pub(crate) async fn counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
         let _hurry = self.link.gathering().hurry();
         let channel = match self.channel.take() {
@@ -104,7 +104,7 @@ impl<'a> Questions<'a> {
         Ok(found)
     }
 
-    /// As [`counts`], asked again and again, since an answer of the queue itself may take long as well.
+    /// The result of [`counts`], repeated until the queue itself has answered, because its answer may be slow.
     pub(crate) async fn own_counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
         let mut counts = self.counts(queue).await?;
         for _ in 1..ATTEMPTS {
@@ -117,17 +117,17 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Two seconds of a queue that does not answer.
+/// Attempts within two seconds, for a queue that does not answer.
 const ATTEMPTS: usize = 8;
-/// After which RabbitMQ takes a quorum queue that does not answer for an empty one (`rabbit_quorum_queue:stat/1`).
+/// The time after which RabbitMQ reports a silent quorum queue as empty (`rabbit_quorum_queue:stat/1`).
 const SILENT_FOR: Duration = Duration::from_millis(250);
-/// For the leader of a queue; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
+/// The limit for a queue's leader; an election takes a second or two. RabbitMQ itself ends the connection after 65 s.
 const QUEUE_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whether `exchange` exists.
 ///
 /// # Errors
-/// The broker refuses to say, or the connection is gone.
+/// The broker refuses the request, or the connection is lost.
 pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, ConsumeError> {
     let options = ExchangeDeclareOptions {
         passive: true,

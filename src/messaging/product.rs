@@ -1,16 +1,16 @@
-//! Which broker answers: others speak AMQP 0-9-1, too, and have no quorum queues, or no dead letters at least once.
+//! Detects other brokers with AMQP 0-9-1, which lack quorum queues or at-least-once dead-lettering.
 
-/// The broker says in its first frame that it is another product.
+/// The broker's first frame names another product.
 #[derive(Debug, thiserror::Error)]
 #[error("the broker is {0}, and not RabbitMQ")]
 pub(super) struct OtherProduct(pub(super) String);
 
-/// What precedes the name in the properties of the server: the key with its length, and the type of a long string.
+/// The bytes before the name in the server's properties: the key with its length, and the type of a long string.
 const KEY: &[u8] = b"\x07productS";
-/// A name is not longer.
+/// The longest product name that is read, in bytes.
 const NAME_BYTES: usize = 100;
 
-/// The product that the first bytes of a connection name, if it is another one. RabbitMQ's distributions have its name in theirs.
+/// The product in the first bytes of a connection, unless it is RabbitMQ. The names of RabbitMQ's distributions contain its name.
 pub(super) fn other(first: &[u8]) -> Option<OtherProduct> {
     let at = first.windows(KEY.len()).position(|it| it == KEY)? + KEY.len();
     let (length, rest) = first.get(at..)?.split_first_chunk()?;
@@ -20,7 +20,7 @@ pub(super) fn other(first: &[u8]) -> Option<OtherProduct> {
     (!is_rabbitmq(&name)).then_some(OtherProduct(name))
 }
 
-/// Whether a product is RabbitMQ, by its name.
+/// Whether the name of a product contains RabbitMQ.
 pub(crate) fn is_rabbitmq(product: &str) -> bool {
     product.to_ascii_lowercase().contains("rabbitmq")
 }

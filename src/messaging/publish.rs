@@ -1,8 +1,7 @@
-//! Publishing with confirms: one connection, and a task for each channel, which owns it.
+//! Publishes with confirms: a connection, and a task that owns each channel.
 //!
-//! lapin attaches a `basic.return` to the next confirm it hands out, which may belong to another message,
-//! so a return is matched by `message-id`, and a success is reported only after every confirm that came with
-//! it has been looked at.
+//! lapin attaches a `basic.return` to the next confirm that it returns, which may be for another message. So returns are
+//! matched by `message-id`. A success is reported only after all confirms that arrived with it were checked.
 
 mod error;
 pub(crate) mod outlet;
@@ -22,16 +21,16 @@ use super::{BrokerAddress, ConnectError, Link};
 use crate::wire::Message;
 use task::{Limits, Request, WhileBlocked};
 
-/// A handle to the task that publishes; cheap to clone, usable from many tasks.
+/// A handle of a publishing task; cheap to clone, usable from many tasks.
 #[derive(Clone)]
 pub struct Publisher {
     requests: mpsc::Sender<Request>,
 }
 
 impl Publisher {
-    /// Opens a connection of its own, so that a blocked publisher never holds up acks.
+    /// Opens its own connection, so that a blocked publisher never delays acks.
     ///
-    /// It serves one connection: when that is gone every publish says so, and a new one is to be opened.
+    /// When the connection is lost, every publish fails, and the caller must open a new publisher.
     pub async fn connect(address: &BrokerAddress, purpose: &str) -> Result<Self, ConnectError> {
         let link = Arc::new(Link::open(address, purpose).await?);
         let unreachable =
@@ -44,15 +43,15 @@ impl Publisher {
         Ok(Self { requests })
     }
 
-    /// Publishes persistent, mandatory where that is possible, and waits until the broker has taken responsibility.
+    /// Publishes a persistent message, mandatory if possible, and waits for the broker's confirm.
     ///
     /// # Errors
-    /// See [`PublishError`]; only `Unknown` leaves open whether the message arrived.
+    /// See [`PublishError`]; only for `Unknown` the message may have arrived.
     pub fn publish(
         &self,
         message: Message,
     ) -> impl Future<Output = Result<(), PublishError>> + Send + '_ {
-        // Thousands may be on their way at once, and a future keeps what it is given several times.
+        // Boxed, because thousands may be in flight, and a future stores its arguments several times.
         let message = Box::new(message);
         async move {
             let (answer, result) = oneshot::channel();
@@ -71,13 +70,13 @@ impl Publisher {
         }
     }
 
-    /// Whether the connection is gone, so that a new publisher is needed.
+    /// Whether the connection is lost, so that a new publisher is needed.
     pub fn is_closed(&self) -> bool {
         self.requests.is_closed()
     }
 }
 
-/// A channel with confirms.
+/// Opens a channel with confirms.
 async fn confirming(link: &Link) -> Result<Channel, lapin::Error> {
     let channel = link.channel().await?;
     link.answered(channel.confirm_select(ConfirmSelectOptions::default())).await?;

@@ -1,4 +1,4 @@
-//! The socket below the AMQP client, with a [`FrameRepair`] on the way in.
+//! The socket below the AMQP client, with a [`FrameRepair`] for incoming bytes.
 
 use std::{
     future::Future,
@@ -25,12 +25,12 @@ use tokio_rustls::client::TlsStream;
 
 use super::{frames::FrameRepair, gathering::Gathering, product};
 
-/// Bytes asked of the socket at once.
+/// The size of a read, in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// Where a read gives more, there is no time to lose.
+/// A larger read is not followed by a delay.
 const MANY_BYTES: usize = READ_BYTES / 4;
 
-/// What is below the frames.
+/// The transport below the frames.
 pub(super) enum Socket {
     Plain(Compat<TcpStream>),
     Tls(Box<Compat<TlsStream<TcpStream>>>),
@@ -52,10 +52,10 @@ impl Socket {
     }
 }
 
-/// What the client gets: whole, readable frames.
+/// The stream that the client reads: whole, valid frames.
 pub(super) type ReadableStream = AsyncTcpStream<Readable>;
 
-/// A socket from which only readable frames come.
+/// A socket that returns only valid frames.
 pub(super) struct Readable {
     socket: Socket,
     repair: FrameRepair,
@@ -63,15 +63,15 @@ pub(super) struct Readable {
     ready: Vec<u8>,
     taken: usize,
     gathering: Gathering,
-    /// Whether it has been looked at who answers.
+    /// Whether the broker's product was checked.
     is_known: bool,
-    /// Until then nothing is read.
+    /// The timer of the delay before the next read.
     rest: Pin<Box<Sleep>>,
     rests: bool,
 }
 
 impl Readable {
-    /// `frame_max` is what the client asks for; 0 means no limit.
+    /// `frame_max`: the limit that the client requests; 0 means no limit.
     pub(super) fn new(socket: Socket, frame_max: u32, gathering: Gathering) -> Self {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
         let repair = FrameRepair::new(frame_max);
@@ -90,7 +90,7 @@ impl Readable {
         }
     }
 
-    /// After a few deliveries others are gathered; an answer is waited for, and so may be the next.
+    /// Delays the next read after few deliveries. After an answer there is no delay: another one may follow.
     fn rest_after(&mut self, count: usize) {
         let within = self.gathering.within();
         let answers = self.repair.take_answers();
@@ -102,7 +102,7 @@ impl Readable {
 
     fn before_a_write(&mut self) {
         if self.gathering.ends() && self.rests {
-            // Whoever waits for it is woken.
+            // Wakes the task that waits for the timer.
             self.rest.as_mut().reset(tokio::time::Instant::now());
         }
     }
@@ -171,7 +171,7 @@ impl AsyncWrite for Readable {
     }
 }
 
-/// tokio, with [`Readable`] as the type of its streams, which is how lapin learns what it reads from.
+/// The tokio runtime with [`Readable`] as its stream type, because lapin takes the type from it.
 pub(super) fn runtime() -> Runtime<RuntimeParts<Tokio, ReadableReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), ReadableReactor(Tokio::current())))
 }
@@ -183,7 +183,7 @@ impl Reactor for ReadableReactor {
     type TcpStream = Readable;
     type Sleep = <Tokio as Reactor>::Sleep;
 
-    /// Nothing asks for it: the socket is opened by [`super::connect`].
+    /// Not called: [`super::connect`] opens the socket.
     fn register<H: Read + Write + Send + 'static>(
         &self,
         _socket: H,
@@ -241,7 +241,7 @@ mod tests {
         broker.write_all(&DELIVERY).await.unwrap();
         assert_eq!(read(&mut readable).await, DELIVERY);
         assert!(readable.rests);
-        // As if it were over.
+        // Ends the delay.
         readable.rest.as_mut().reset(tokio::time::Instant::now());
         gathering.set(Duration::ZERO);
         for _ in 0..2 {
@@ -251,7 +251,8 @@ mod tests {
         }
     }
 
-    /// Where few may be unsettled the next one comes behind an ack, and an answer behind any number of them.
+    /// A write ends the delay in two cases: with a small prefetch, because the next delivery follows an ack; and for a
+    /// request, because its answer may follow any number of deliveries.
     #[tokio::test]
     async fn a_write_in_a_hurry_ends_the_rest_and_others_do_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The parameters of RabbitMQ's URIs that are about TLS: `cacertfile`, `certfile`, `keyfile` and `verify`.
+//! The TLS parameters of RabbitMQ's URIs: `cacertfile`, `certfile`, `keyfile` and `verify`.
 //!
 //! Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
 
@@ -8,7 +8,7 @@ use crate::{
     tls::{RABBITMQ, Tls, Verification},
 };
 
-/// What a URL says about TLS.
+/// The TLS parameters of a URL.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TlsParameters {
     given: Vec<(String, String)>,
@@ -17,7 +17,7 @@ pub(super) struct TlsParameters {
 const NAMES: [&str; 4] = ["cacertfile", "certfile", "keyfile", "verify"];
 
 impl TlsParameters {
-    /// Takes them out of a URL: the clients that get it do not know them.
+    /// Removes the parameters from a URL: the clients that get the URL do not know them.
     pub(super) fn take(url: &str) -> (String, Self) {
         let Some((before, query)) = url.split_once('?') else {
             return (url.to_owned(), Self::default());
@@ -35,9 +35,9 @@ impl TlsParameters {
         (format!("{before}{rest}"), Self { given })
     }
 
-    /// How TLS is done with these hosts; `None` where it is not.
+    /// The TLS settings for these hosts; `None` without TLS.
     ///
-    /// Without `verify` the certificate is checked, but for a host that is this machine and no CA that is named.
+    /// If `verify` is missing, the certificate is verified, unless all hosts are this machine and no CA is named.
     pub(super) fn tls<'a>(
         self,
         secure: bool,

@@ -15,17 +15,17 @@ impl Topology {
         format!("{}.in", self.name)
     }
 
-    /// `orders.again`, where workers put notices back: what leads to no level is returned to them.
+    /// `orders.again`, to which workers republish notices; the broker returns a message that no level takes.
     pub fn again_exchange(&self) -> String {
         format!("{}.again", self.name)
     }
 
-    /// `orders.dlx`, where everything due comes out.
+    /// `orders.dlx`, which routes due messages.
     pub fn due_exchange(&self) -> String {
         format!("{}.dlx", self.name)
     }
 
-    /// `orders.park`, the way into the parking lot.
+    /// `orders.park`, the exchange in front of the parking lot.
     pub fn park_exchange(&self) -> String {
         format!("{}.park", self.name)
     }
@@ -35,7 +35,7 @@ impl Topology {
         format!("{}.parked", self.name)
     }
 
-    /// `orders.events`, where what happened is published.
+    /// `orders.events`, to which events are published.
     pub fn events_exchange(&self) -> String {
         format!("{}.events", self.name)
     }
@@ -45,7 +45,7 @@ impl Topology {
         format!("{}.delayed", self.name)
     }
 
-    /// `orders.owned`, which every queue of the topology is bound to as a mark; nothing is published to it.
+    /// `orders.owned`, to which every queue of the topology is bound as a mark. No message is published to it.
     pub fn mark_exchange(&self) -> String {
         mark_exchange(&self.name)
     }
@@ -55,8 +55,8 @@ impl Topology {
         format!("{}.delay.{}", self.name, level.name())
     }
 
-    /// Whether a queue is one that delays, of any level and generation. `orders.ladder.2` is the second generation of the
-    /// queue of a timeout with this name.
+    /// Whether a queue is a delay queue, of any level and generation. `orders.ladder.2` is none: it is the second generation
+    /// of the queue of a timeout `ladder`.
     pub(super) fn is_delay_queue(&self, queue: &str) -> bool {
         let Some(rest) = queue.strip_prefix(&self.name) else { return false };
         let digit = || Some(rest.strip_prefix(".ladder.")?.split_once("delay.")?.1);
@@ -65,12 +65,12 @@ impl Topology {
         hold.is_some_and(|hold| hold.parse::<u32>().is_err() && word(hold).is_none())
     }
 
-    /// The queues that delay, each with the level that it holds messages for.
+    /// The delay queues, each with its level.
     pub fn delay_queues(&self) -> impl Iterator<Item = (&Level, String)> {
         self.levels.iter().map(|level| (level, self.delay_queue(level)))
     }
 
-    /// `orders.unpaid`, the business queue of a timeout; the queues of one with shards are called after it.
+    /// `orders.unpaid`, the business queue of a timeout; the names of its shards begin with it.
     pub fn business_queue(&self, timeout: &Timeout) -> String {
         format!("{}.{}", self.name, timeout.name)
     }
@@ -84,43 +84,44 @@ impl Topology {
         }
     }
 
-    /// The same of every timeout.
+    /// The business queues of all timeouts.
     pub(crate) fn all_business_queues(&self) -> impl Iterator<Item = String> {
         self.timeouts.iter().flat_map(|timeout| self.business_queues(timeout))
     }
 
-    /// `orders.unpaid.shards`, the exchange that gives each message to one of the shards.
+    /// `orders.unpaid.shards`, the exchange that distributes the messages to the shards.
     pub(crate) fn shards_exchange(&self, timeout: &Timeout) -> String {
         shard::exchange(&self.business_queue(timeout))
     }
 
-    /// The timeout whose shards an exchange is for.
+    /// The timeout in front of whose shards an exchange is.
     pub(crate) fn sharded_by(&self, exchange: &str) -> Option<&Timeout> {
         let base = shard::of_exchange(exchange)?;
         self.timeouts.iter().find(|timeout| self.business_queue(timeout) == base)
     }
 
-    /// `30m.unpaid`, the routing key of a timeout through a level.
+    /// `30m.unpaid`, the routing key that sends a notice for a timeout through a level.
     pub fn routing_key(level: &Level, timeout: &Timeout) -> String {
         format!("{}.{}", level.name(), timeout.name)
     }
 
-    /// `orders.apply.lock`, which whoever changes the topology holds meanwhile; no part of it.
+    /// `orders.apply.lock`, which exists while a program changes the topology; it is not part of the topology.
     pub fn lock_queue(&self) -> String {
         format!("{}.apply.lock", self.name)
     }
 
-    /// `orders.parked.lock`, which whoever takes messages out of the parking lot holds meanwhile; no part of it.
+    /// `orders.parked.lock`, which exists while a program takes messages out of the parking lot; it is not part of the
+    /// topology.
     pub(crate) fn parking_lock_queue(&self) -> String {
         format!("{}.lock", self.parked_queue())
     }
 
-    /// `orders.rebuild.lock`, which whoever publishes the notices again holds meanwhile; no part of it.
+    /// `orders.rebuild.lock`, which exists while a program publishes the notices again; it is not part of the topology.
     pub(crate) fn rebuild_lock_queue(&self) -> String {
         format!("{}.rebuild.lock", self.name)
     }
 
-    /// Everything this topology needs on a broker.
+    /// All exchanges, queues and bindings of this topology.
     pub fn objects(&self) -> Objects {
         let mut objects = Objects::default();
         self.parking_lot(&mut objects);
@@ -131,7 +132,7 @@ impl Topology {
         objects
     }
 
-    /// The last stop: no TTL, no DLX, and no delivery limit, so that looking at a message never drops it.
+    /// The parking lot has no TTL, no dead letter exchange and no delivery limit, so that reading a message never drops it.
     fn parking_lot(&self, objects: &mut Objects) {
         objects.exchange(&self.park_exchange(), "fanout", None);
         let arguments = match self.queue_type {
@@ -142,7 +143,8 @@ impl Topology {
         objects.bind(&self.park_exchange(), &self.parked_queue(), "");
     }
 
-    /// Where due messages come out. The alternate exchange keeps unroutable ones from stopping the levels.
+    /// The exchange for due messages and the business queues. The alternate exchange parks an unroutable message, which would
+    /// otherwise stop its level.
     fn due_side(&self, objects: &mut Objects) {
         let park = self.park_exchange();
         objects.exchange(&self.due_exchange(), "topic", Some(&park));
@@ -165,7 +167,7 @@ impl Topology {
         }
     }
 
-    /// The exchange in front of the shards of a timeout. What has no `message-id` goes to one of them.
+    /// The exchange in front of the shards of a timeout. It also routes a message without a `message-id` to one of them.
     fn shards(&self, timeout: &Timeout, objects: &mut Objects) {
         let exchange = self.shards_exchange(timeout);
         let arguments = vec![
@@ -174,12 +176,12 @@ impl Topology {
         ];
         objects.exchange_with(&exchange, CONSISTENT_HASH, arguments);
         for queue in self.business_queues(timeout) {
-            // Its weight: each gets as many.
+            // The weight of the queue: all shards get equal parts.
             objects.bind(&exchange, &queue, "1");
         }
     }
 
-    /// Whose the queues are, and the exchanges that come and go with the strategy, for those who find them.
+    /// Marks the queues of the topology, and the exchanges that exist only with some strategies.
     fn marks(&self, objects: &mut Objects) {
         objects.exchange(&self.mark_exchange(), "direct", None);
         let queues = objects.queues.keys().filter_map(|queue| mark(&self.name, queue));
@@ -188,7 +190,7 @@ impl Topology {
         objects.bindings.extend(marks);
     }
 
-    /// The mark of an exchange that comes and goes; none for every other.
+    /// The mark of an exchange that exists only with some strategies; `None` for other exchanges.
     pub fn exchange_mark(&self, exchange: &str) -> Option<Binding> {
         if self.compat.as_ref().is_some_and(|compat| compat.exchange == exchange) {
             return Some(taken_over_mark(&self.name, exchange));
@@ -196,16 +198,17 @@ impl Topology {
         exchange_mark(&self.name, exchange)
     }
 
-    /// Both exchanges are there with every strategy: what is still sent to the first with another topology is parked, and
-    /// what is sent to the second is returned.
+    /// Both exchanges exist with every strategy. The broker parks messages that publishers of another topology still send to
+    /// the first, and returns those messages from the second.
     fn delay_side(&self, objects: &mut Objects) {
         objects.exchange(&self.entry_exchange(), "topic", Some(&self.park_exchange()));
         objects.exchange(&self.again_exchange(), "topic", None);
         self.declare_delays(objects);
     }
 
-    /// At-least-once needs all three arguments; without reject-publish the broker silently falls back to
-    /// at-most-once (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>). Classic queues have only the first.
+    /// At-least-once dead-lettering needs all three arguments. Without reject-publish the broker silently falls back to
+    /// at-most-once (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>). Classic queues have only the first
+    /// argument.
     pub(super) fn dead_lettering(&self, exchange: &str) -> Vec<(&'static str, Argument)> {
         let mut arguments = vec![("x-dead-letter-exchange", Argument::from(exchange))];
         if self.queue_type == QueueType::Quorum {

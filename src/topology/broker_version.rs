@@ -1,5 +1,5 @@
-//! RabbitMQ versions, and rules about what one of them cannot do. Each claim was read in that version's source or release
-//! notes.
+//! RabbitMQ versions, and rules about what a version cannot do. Each claim was read in the source or the release notes of that
+//! version.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::diagnostic::Draft;
 
-/// A RabbitMQ version: `4.0`, or `4.3.2`. Without a patch the newest of its series is meant.
+/// A RabbitMQ version: `4.0` (the newest patch of that series) or `4.3.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BrokerVersion {
     major: u16,
@@ -18,7 +18,7 @@ pub struct BrokerVersion {
 }
 
 impl BrokerVersion {
-    /// A series; it is before all of its patches.
+    /// A series without a patch; it sorts before its patches.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor, patch: None }
     }
@@ -33,7 +33,7 @@ impl BrokerVersion {
         (self.major, self.minor)
     }
 
-    /// The last number, where it was given.
+    /// The patch number, if it was given.
     pub const fn patch(self) -> Option<u16> {
         self.patch
     }
@@ -46,7 +46,7 @@ impl fmt::Display for BrokerVersion {
     }
 }
 
-/// The text is not a version.
+/// The text that is not a version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a RabbitMQ version: write it like `4.3` or `4.3.2`")]
 pub struct BrokerVersionError(String);
@@ -66,8 +66,8 @@ impl FromStr for BrokerVersion {
 
 /// The oldest and the newest series that `overdue` is tested with.
 ///
-/// Before 4.0 `x-delivery-limit = -1` is not "no limit": a message of the parking lot is lost the first time that it is put back
-/// (release notes of 4.0.1, and seen on 3.10.8).
+/// Before 4.0 `x-delivery-limit = -1` does not mean "no limit". The parking lot loses a message when it is requeued for the
+/// first time (release notes of 4.0.1, and seen on 3.10.8).
 pub(crate) const TESTED: (BrokerVersion, BrokerVersion) =
     (BrokerVersion::new(4, 0), BrokerVersion::new(4, 3));
 
@@ -80,15 +80,15 @@ pub(super) fn broker_version(file: &TopologyFile, surroundings: &Surroundings) -
     vec![Draft::in_file(file.name.span(), message, format!("use RabbitMQ {oldest} or newer"))]
 }
 
-/// A fault of a series that a later patch fixes.
+/// A defect of a series that a later patch fixes.
 struct Bug {
     series: (u16, u16),
-    /// The first patch without it.
+    /// The first patch without the defect.
     fixed: u16,
     what: &'static str,
 }
 
-/// Faults of at-least-once dead-lettering, by the release notes of 4.2.7 and 4.3.3.
+/// Defects of at-least-once dead-lettering, from the release notes of 4.2.7 and 4.3.3.
 const BUGS: [Bug; 2] = [
     Bug {
         series: (4, 2),

@@ -1,4 +1,4 @@
-//! Named rules about a topology file, in the order of the list: all run, all reported. With reasons: docs/topology.md.
+//! Named rules about a topology file. All rules run and all findings are reported. docs/topology.md has the reasons.
 
 use std::collections::BTreeSet;
 
@@ -22,21 +22,21 @@ use crate::{
     objects::shard,
 };
 
-/// What a rule knows besides the file.
+/// Input of a rule in addition to the file.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// The broker the topology is for; without it no rule about versions runs.
+    /// The broker that the topology is for; without it the rules about versions do not run.
     pub broker: Option<BrokerVersion>,
-    /// Effects whose SQL is in the settings, beside those that are built in.
+    /// Effects whose SQL is in the settings; built-in effects are not listed.
     pub effects: BTreeSet<String>,
 }
 
 /// A named check of a topology file.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Stays the same from version to version.
+    /// Stable across versions.
     pub name: &'static str,
-    /// How bad its findings are.
+    /// The severity of each finding.
     pub severity: Severity,
     run: fn(&TopologyFile, &Surroundings) -> Vec<Draft>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Dia
     findings
 }
 
-/// A finding about what is written at `place`.
+/// A finding about the text at `place`.
 pub(super) fn at<T>(
     place: &Spanned<T>,
     message: impl Into<String>,
@@ -114,10 +114,10 @@ pub(super) fn at<T>(
 
 /// The longest name RabbitMQ accepts for a queue, an exchange or a routing key, in bytes (AMQP short string).
 pub(super) const MAX_NAME_BYTES: usize = 255;
-/// Kept free after the topology's name: for `.` and a timeout, or the name of a delay queue. Names are for years, and a
-/// later version may append something longer, so both rules about their length leave room for it now.
+/// Bytes reserved after the topology's name for `.` and a timeout, or for the name of a delay queue. Names are used for
+/// years, and a later version may append a longer text, so both rules about lengths reserve these bytes now.
 const NAME_RESERVE_BYTES: usize = 64;
-/// What the next generation of a queue appends: `.2`.
+/// Bytes of the suffix of the next generation: `.2`.
 const GENERATION_BYTES: usize = 2;
 
 fn topology_name(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
@@ -161,18 +161,18 @@ pub(super) fn timeouts(file: &TopologyFile) -> impl Iterator<Item = &TimeoutSect
     file.timeout.iter().map(Spanned::get_ref)
 }
 
-/// The longest name of a queue of this timeout.
+/// Bytes of the longest queue name of this timeout.
 fn queue_bytes(file: &TopologyFile, timeout: &TimeoutSection) -> usize {
     let base = file.name.get_ref().len() + 1 + timeout.name.get_ref().len();
     let last = timeout.shards.as_ref().map(|shards| shards.get_ref().saturating_sub(1));
     base + last.map_or(0, |last| shard::queue("", last).len())
 }
 
-/// A queue is changed by putting `orders.unpaid.2` in its place. Delay queues have room: a level is short.
+/// A changed queue gets a successor, e.g. `orders.unpaid.2`. The names of delay queues have room because levels are short.
 fn name_room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let names = timeouts(file).map(|timeout| (&timeout.name, queue_bytes(file, timeout)));
     let tight = names.filter(|(name, bytes)| {
-        // Over the limit of its own it is an error already.
+        // A name over its own limit is an error of `timeout_name`.
         name.get_ref().len() < NAME_RESERVE_BYTES
             && (MAX_NAME_BYTES - GENERATION_BYTES + 1..=MAX_NAME_BYTES).contains(bytes)
     });
@@ -188,7 +188,7 @@ fn name_room(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
 }
 
 fn timeouts_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
-    // What was written for the plugin waits without one.
+    // Messages of `[compat.x-delay]` wait without a timeout.
     if !file.timeout.is_empty() || file.x_delay().is_some() {
         return Vec::new();
     }
@@ -249,7 +249,7 @@ fn shards(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     drafts.collect()
 }
 
-/// A row whose transaction has not committed yet is not seen either.
+/// A row whose transaction has not committed is not visible either, so the worker needs a retry before it acks.
 fn gone(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let acked = timeouts(file).filter(|timeout| timeout.gone() == Gone::Ack);
     let drafts = acked.filter_map(|timeout| {
@@ -276,7 +276,7 @@ fn effect_unknown(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft
     let effects = timeouts(file).filter_map(|timeout| timeout.effect.as_ref());
     let unknown = effects.filter(|effect| {
         let name = effect.get_ref();
-        // Without a name it is an error already.
+        // The rule `effect_empty` reports empty names.
         let is_built_in = BUILT_IN_EFFECTS.contains(&name.as_str());
         !is_built_in && !name.trim().is_empty() && !surroundings.effects.contains(name)
     });
@@ -294,7 +294,7 @@ fn effect_unknown(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Draft
         .collect()
 }
 
-/// The parser keeps no place of a key, so the finding is at its level.
+/// The parser keeps no position of a key, so the finding points to the level.
 fn category_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let categories = timeouts(file).flat_map(|timeout| &timeout.after_by_category);
     let empty = categories.filter(|(category, _)| category.trim().is_empty());
@@ -306,11 +306,11 @@ fn category_empty(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
         .collect()
 }
 
-/// A timeout without any category treats all orders alike, which is not a mistake; one that has some and lacks
-/// another that its sibling has probably is.
+/// A timeout without categories treats all orders alike, which is fine. A timeout that has categories, and lacks one that
+/// another timeout has, probably contains a mistake.
 fn category_missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let categories = timeouts(file).flat_map(|timeout| timeout.after_by_category.keys());
-    // Without a name it is an error already.
+    // The rule `category_empty` reports empty names.
     let known: BTreeSet<&String> =
         categories.filter(|category| !category.trim().is_empty()).collect();
     let mut drafts = Vec::new();
@@ -341,9 +341,9 @@ fn at_most_once(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     vec![at(classic, message, help)]
 }
 
-/// Every lost connection counts as a delivery of each message the worker held, processed or not
-/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>): below this, workers that are killed
-/// a few times in a row, by a bad roll-out or one bad message, park orders that nothing is wrong with.
+/// Each lost connection counts as a delivery of every unacked message
+/// (<https://www.rabbitmq.com/docs/quorum-queues#poison-message-handling>). Below this limit, good orders are parked after a
+/// worker is killed some times in a row, by a bad roll-out or one bad message.
 const LOWEST_SANE_LIMIT: i64 = 20;
 
 fn delivery_limit_low(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
@@ -371,17 +371,17 @@ fn retry_missing(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     if !file.retry.levels().is_empty() {
         return Vec::new();
     }
-    // A list that is there and empty is the place; else there is none.
+    // The finding points to an empty list if there is one, otherwise to the topology's name.
     let span = file.retry.after.as_ref().map_or_else(|| file.name.span(), Spanned::span);
     let message = "without a retry an order that the database does not know yet is parked at its first delivery";
     vec![Draft::in_file(span, message, "add [retry] after = [\"5s\", \"30s\", \"5m\"]")]
 }
 
-/// What is tried again is an order that the database does not know yet, or refused. A transaction that is still
-/// open, a lock, a failing trigger: none of them is reliably over in less than a second.
+/// The worker retries an order that the database does not know yet, or refused. An open transaction, a lock or a failing
+/// trigger rarely ends in less than a second.
 const SHORTEST_SANE_MS: u64 = 1_000;
 
-/// The retries that can be read.
+/// The retries whose text is a valid TTL.
 fn retries(file: &TopologyFile) -> impl Iterator<Item = (Ttl, &LevelText)> {
     file.retry.levels().iter().filter_map(|text| Some((text.get_ref().parse().ok()?, text)))
 }

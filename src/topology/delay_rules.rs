@@ -1,4 +1,4 @@
-//! Rules about how the topology delays: levels, the lead, the ladder, and what takes the place of the plugin's exchange.
+//! Rules about delays: levels, the lead, the ladder, and the exchange that replaces the plugin's exchange.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,12 +25,12 @@ pub(super) fn levels_present(file: &TopologyFile, _: &Surroundings) -> Vec<Draft
     vec![Draft::in_file(levels_span(file), message, help)]
 }
 
-/// Where the list of levels stands, or the section that it belongs in.
+/// The position of the list of levels, or of its section.
 fn levels_span(file: &TopologyFile) -> Range<usize> {
     file.delay().levels.as_ref().map_or_else(|| file.delay.span(), Spanned::span)
 }
 
-/// One finding for all of them: a full scale of levels is good practice, and no list of mistakes.
+/// Reports one note for all unused levels: a full scale of levels is good practice.
 pub(super) fn level_unused(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let levels = file.delay().levels();
     if file.delay().strategy == StrategyName::DelayedExchange {
@@ -70,7 +70,7 @@ pub(super) fn level_text(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
         .collect()
 }
 
-/// Levels that can be read, with their place.
+/// Levels with a valid text, with their positions.
 fn readable(file: &TopologyFile) -> impl Iterator<Item = (Level, &LevelText)> {
     let texts = file.delay().levels().iter();
     texts.filter_map(|text| Some((text.get_ref().parse().ok()?, text)))
@@ -106,7 +106,7 @@ pub(super) fn level_order(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     drafts
 }
 
-/// It can be read, and each level is still a delay on the broker, for the most part.
+/// The lead must be a duration, and less than half of each level.
 pub(super) fn lead(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(text) = &file.delay().lead else { return Vec::new() };
     let shortest = readable(file).map(|(level, _)| level).min_by_key(Level::ttl);
@@ -138,7 +138,7 @@ pub(super) fn lead(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     vec![at(text, message, help)]
 }
 
-/// It is there where the strategy needs it, can be built, and is not there for nothing.
+/// The ladder must exist if the strategy needs it, must compile, and must not exist with another strategy.
 pub(super) fn ladder(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let needs_it = file.delay().strategy == StrategyName::Ladder;
     if let Some(section) = file.delay().ladder.as_ref().filter(|_| !needs_it) {
@@ -151,7 +151,7 @@ pub(super) fn ladder(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     error.map(|(span, message)| Draft::in_file(span, message, help)).into_iter().collect()
 }
 
-/// What is longer than the ladder can hold. A level of its own holds what it holds.
+/// Reports delays that are longer than the ladder's maximum. A delay with a queue of its own is fine.
 pub(super) fn ladder_short(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let strategy = strategy(file).ok();
     let Some(ladder) = strategy.as_ref().and_then(|strategy| strategy.ladder()) else {
@@ -175,7 +175,7 @@ pub(super) fn ladder_short(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> 
 
 pub(super) fn level_reference(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     if file.delay().strategy != StrategyName::Levels {
-        // Any delay will do, and it has to be one all the same.
+        // Other strategies take any delay; its text must still be a valid level.
         let unreadable = references(file).filter_map(|(place, level)| {
             let error = level.get_ref().parse::<Level>().err()?;
             let help = "write a whole number and one unit, e.g. `30m`";
@@ -183,7 +183,7 @@ pub(super) fn level_reference(file: &TopologyFile, _: &Surroundings) -> Vec<Draf
         });
         return unreadable.collect();
     }
-    // That there is no list says it all.
+    // The rule `levels_present` reports a missing list.
     if file.delay().levels.is_none() {
         return Vec::new();
     }
@@ -203,7 +203,7 @@ pub(super) fn level_reference(file: &TopologyFile, _: &Surroundings) -> Vec<Draf
         .collect()
 }
 
-/// Every place that names a level, in words, and what it names.
+/// Every reference to a level: where it is, in words, and the level's text.
 fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &LevelText)> {
     let by_timeout = timeouts(file).flat_map(|timeout| {
         let name = timeout.name.get_ref();
@@ -216,7 +216,7 @@ fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &LevelText)>
     by_timeout.chain(by_retry)
 }
 
-/// The name is one that publishers can have used with the plugin, and not one of the topology.
+/// The name must be one that publishers of the plugin can have used, and not a name of the topology.
 pub(super) fn compat_exchange(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let Some(XDelaySection { exchange, .. }) = file.x_delay() else { return Vec::new() };
     let (name, topology) = (exchange.get_ref(), file.name.get_ref());
@@ -235,7 +235,7 @@ pub(super) fn compat_exchange(file: &TopologyFile, _: &Surroundings) -> Vec<Draf
     vec![at(exchange, message, help)]
 }
 
-/// The plugin's own exchange needs nobody in its place.
+/// The plugin's own exchange needs no replacement.
 pub(super) fn compat_strategy(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     compat_with(
         file,
@@ -256,7 +256,7 @@ fn compat_with(
     section.map(|section| at(&section.exchange, message, help)).into_iter().collect()
 }
 
-/// A timeout of the same name would get its messages.
+/// A timeout `compat` would get the messages of `[compat.x-delay]`.
 pub(super) fn compat_word(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     let names = timeouts(file).map(|timeout| &timeout.name);
     let taken = names.filter(|name| file.x_delay().is_some() && name.get_ref() == WORD);
@@ -270,7 +270,7 @@ pub(super) fn compat_word(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
         .collect()
 }
 
-/// Without a ladder a worker keeps what is shorter than the shortest level.
+/// A worker keeps delays below the shortest level unacked if there is no ladder.
 pub(super) fn compat_ladder(file: &TopologyFile, _: &Surroundings) -> Vec<Draft> {
     compat_with(
         file,

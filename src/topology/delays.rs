@@ -1,5 +1,4 @@
-//! How the broker of a topology delays messages: the one door. Everybody else asks here, and none assumes a queue per
-//! level.
+//! How the broker of a topology delays messages. Other modules ask this module, and do not assume a queue per level.
 
 use std::time::Duration;
 
@@ -23,24 +22,23 @@ use crate::{
 /// (<https://github.com/rabbitmq/rabbitmq-delayed-message-exchange#performance-impact>).
 pub(crate) const MAX_DELAY_MS: u32 = u32::MAX;
 
-/// What is tried, in milliseconds.
+/// The delay of a trial message, in milliseconds.
 const TRIED_MS: u32 = 1_000;
 
 const NANOS_PER_MS: u128 = 1_000_000;
 
-/// One way to try how the broker delays.
+/// A test message and its route, to try how the broker delays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trial {
-    /// How long the broker holds the message, e.g. `5s`.
+    /// How long the broker delays the message, e.g. `5s`.
     pub(crate) delay: Level,
-    /// Whether that is a level with a queue of its own; else it is the exchange that is tried.
+    /// Whether the delay is a level with its own queue; otherwise the trial is for the exchange.
     pub(crate) is_level: bool,
-    /// Where to publish it.
     pub(crate) route: Route,
 }
 
 impl Topology {
-    /// What delays messages, on a broker.
+    /// Adds the objects that delay messages.
     pub(super) fn declare_delays(&self, objects: &mut Objects) {
         declare_levels(self, objects);
         match &self.strategy {
@@ -50,9 +48,8 @@ impl Topology {
         }
     }
 
-    /// Where a message for `word` is published so that it comes out after `delay`, or as much of it as one publish can
-    /// wait: rounded, and no further from it than the strategy can.
-    /// An error where nothing delays, or nothing so long where it is rounded up.
+    /// The route that delays a message for `word` by `delay`, rounded as closely as the strategy can. A delay beyond the
+    /// limit of one publish is cut to it. An error if nothing delays, or if rounding up finds no delay that is long enough.
     pub(super) fn enter(
         &self,
         delay: Duration,
@@ -66,7 +63,7 @@ impl Topology {
         }
     }
 
-    /// The longest `x-delay` that is one: the plugin's, or more where a ladder goes further.
+    /// The longest `x-delay` that delays: the plugin's limit, or the ladder's if that is longer.
     pub fn longest_x_delay(&self) -> Duration {
         let of_plugin = Duration::from_millis(MAX_DELAY_MS.into());
         match &self.strategy {
@@ -75,7 +72,7 @@ impl Topology {
         }
     }
 
-    /// The least by which delays end early on purpose, but for those that are shorter than the shortest level.
+    /// The smallest lead of all delays, except of delays below the shortest level.
     pub(crate) fn least_lead(&self) -> Duration {
         let lead = self.lead;
         let levels = self.levels.iter().map(|level| lead.of(level.ttl().as_duration()));
@@ -87,7 +84,7 @@ impl Topology {
         levels.chain(others).min().unwrap_or_default()
     }
 
-    /// Through the queue of a level.
+    /// The route through the queue of a level.
     pub(super) fn through(&self, level: &Level, word: &str) -> Route {
         let holds = self.lead.lets_go(level).as_duration();
         Route {
@@ -100,8 +97,8 @@ impl Topology {
         }
     }
 
-    /// The same way for a worker: published `mandatory`, a message that nothing holds any more is returned before its
-    /// confirm, and not parked. An exchange that holds messages itself does not say, so its routes are as they were.
+    /// Changes a route for a worker, which publishes `mandatory`: the broker returns an unroutable message before the
+    /// confirm, and does not park it. The plugin's exchange cannot return messages, so its routes stay the same.
     pub fn again(&self, route: Route) -> Route {
         let exchange = match &self.strategy {
             _ if route.exchange == self.entry_exchange() => self.again_exchange(),
@@ -111,7 +108,7 @@ impl Topology {
         Route { exchange, ..route }
     }
 
-    /// The exchange to which workers put notices back.
+    /// The exchange to which workers republish notices.
     pub fn put_back_to(&self) -> String {
         match &self.strategy {
             Strategy::Levels => self.again_exchange(),
@@ -120,7 +117,7 @@ impl Topology {
         }
     }
 
-    /// Whether an exchange is one that returns what workers put back and no level takes.
+    /// Whether `exchange` returns republished messages that no level takes.
     pub(crate) fn is_again(&self, exchange: &str) -> bool {
         let of_ladder = self.strategy.ladder().map(Ladder::again_exchange);
         exchange == self.again_exchange() || of_ladder.as_deref() == Some(exchange)
@@ -138,8 +135,8 @@ impl Topology {
         }
     }
 
-    /// What publishers may send, by exchange and routing key: each level, or one delay that stands for all, with each
-    /// timeout.
+    /// Exchange and routing key of each message that publishers may send: each level, or one delay that stands for all, with
+    /// each timeout.
     pub fn publications(&self) -> impl Iterator<Item = (String, String)> {
         let of = move |delay: Level| {
             let ways = self.timeouts.iter().filter_map(move |timeout| {
@@ -149,7 +146,7 @@ impl Topology {
             ways.collect::<Vec<_>>()
         };
         let (delays, ladder) = match &self.strategy {
-            // A delay of a place's own digit would enter before it, by the lead.
+            // A route of a place's unit would begin at a smaller place, because of the lead.
             Strategy::Ladder(ladder) => (self.levels.clone(), Some(ladder)),
             Strategy::Levels | Strategy::DelayedExchange => (self.delays_to_try(), None),
         };
@@ -160,7 +157,7 @@ impl Topology {
         delays.into_iter().flat_map(of).chain(places)
     }
 
-    /// The queues of its ladder, if it has one.
+    /// The queues of the ladder; empty without a ladder.
     pub(crate) fn ladder_queues(&self) -> Vec<String> {
         let of = |ladder: &Ladder| {
             let places = ladder.places().iter();
@@ -171,7 +168,7 @@ impl Topology {
         self.strategy.ladder().map(of).unwrap_or_default()
     }
 
-    /// The delays that it has by name, in short: `14 levels, 1s to 30d`.
+    /// A summary of the delays: `14 levels, 1s to 30d`.
     pub(crate) fn delays_in_short(&self) -> String {
         match &self.strategy {
             Strategy::Levels => levels_in_short(&self.levels, self.lead),
@@ -186,7 +183,7 @@ impl Topology {
         }
     }
 
-    /// Delays to try the strategy with: each level, or a short one.
+    /// Delays to try the strategy with: each level and each place of the ladder, or a short delay.
     pub(crate) fn delays_to_try(&self) -> Vec<Level> {
         match &self.strategy {
             Strategy::Levels => self.levels.clone(),
@@ -199,16 +196,16 @@ impl Topology {
         }
     }
 
-    /// The routing key with which a message goes from any place of a ladder straight to the due exchange: each of its
-    /// digits is 0. A ladder has fewer digits than exchanges, and more zeros do no harm; `objects` may have those of an
-    /// earlier one.
+    /// The routing key that sends a message from any place of a ladder straight to the due exchange: all its digits are 0. A
+    /// ladder has fewer digits than exchanges, and more zeros do no harm. `objects` may contain exchanges of an earlier
+    /// ladder.
     pub(crate) fn key_through_the_ladder(&self, objects: &Objects, timeout: &Timeout) -> String {
         let prefix = format!("{}.ladder.", self.name);
         let places = objects.exchanges.keys().filter(|name| name.starts_with(&prefix)).count();
         format!("{}{}", "0.".repeat(places), timeout.name)
     }
 
-    /// The exchange where what is due comes out, for the business queues and whoever else is bound there.
+    /// The exchange that routes due messages to the business queues and to other consumers' queues.
     pub(crate) fn comes_out_at(&self) -> String {
         match self.strategy {
             Strategy::Levels | Strategy::Ladder(_) => self.due_exchange(),
@@ -216,8 +213,8 @@ impl Topology {
         }
     }
 
-    /// Ways to try it: what each place that publishers use makes of a message that ends with `word`, as long as it
-    /// comes out within `within`; and the delays that are longer, and so are not tried.
+    /// Trials of each exchange that publishers use, and the delays that are longer than `within` and so are not tried. The
+    /// routing keys of the trials end with `word`.
     pub(crate) fn trials(&self, word: &str, within: Duration) -> (Vec<Trial>, Vec<Level>) {
         let of_levels = self.levels.iter().map(|level| {
             let route = self.through(level, word);
@@ -239,7 +236,7 @@ impl Topology {
 
 // A queue per level.
 
-/// The queue of each level, bound by its name, for publishers and for workers.
+/// The queue of each level, bound by its name to the exchanges of publishers and of workers.
 fn declare_levels(topology: &Topology, objects: &mut Objects) {
     for level in &topology.levels {
         let mut arguments = topology.dead_lettering(&topology.due_exchange());
@@ -296,7 +293,7 @@ fn levels_in_short(levels: &[Level], lead: Lead) -> String {
     }
 }
 
-// A ladder, and levels beside it.
+// A ladder, and levels next to it.
 
 fn declare_ladder(topology: &Topology, ladder: &Ladder, objects: &mut Objects) {
     let (due, park) = (topology.due_exchange(), topology.park_exchange());
@@ -308,7 +305,7 @@ fn declare_ladder(topology: &Topology, ladder: &Ladder, objects: &mut Objects) {
     objects.bindings.extend(bindings);
 }
 
-/// What is longer than the ladder takes the longest way: the worker sends it on for the rest.
+/// A delay longer than the ladder's maximum gets the maximum; the worker delays the message again for the remaining time.
 fn enter_ladder(
     (ladder, lead): (&Ladder, Lead),
     delay: Duration,
@@ -322,7 +319,7 @@ fn enter_ladder(
     }
     let earlier =
         ladder.enter(delay.saturating_sub(lead.through_a_ladder(delay)), rounding, word)?;
-    // A hop more costs the broker more than the lead saves: 30 minutes are one hop, and a second less are four.
+    // An additional hop costs the broker more than the lead saves: 30 minutes are one hop, and a second less is four hops.
     let costs_nothing = (1..=exact.hops.len()).contains(&earlier.hops.len());
     Ok(if costs_nothing { earlier.into() } else { exact.into() })
 }
@@ -340,7 +337,7 @@ impl From<Path> for Route {
     }
 }
 
-/// Each place with its own digit 1, smallest first.
+/// A trial of digit 1 at each place, smallest place first.
 fn ladder_trials(ladder: &Ladder, word: &str) -> Vec<Trial> {
     let places = ladder.places().iter();
     places
@@ -348,7 +345,7 @@ fn ladder_trials(ladder: &Ladder, word: &str) -> Vec<Trial> {
         .collect()
 }
 
-/// Places whose own digit 1 takes longer than `within`: with 0 for all digits but the smallest.
+/// Trials of places whose unit is longer than `within`: all digits are 0 except the smallest.
 fn ladder_trials_through(ladder: &Ladder, word: &str, within: Duration) -> Vec<Trial> {
     let places = ladder.places().iter().enumerate().filter(|(_, place)| place.unit() > within);
     places.filter_map(|(index, _)| ladder_trial(ladder.through(index, word))).collect()
@@ -368,8 +365,8 @@ fn ladder_entries(ladder: &Ladder) -> impl Iterator<Item = Entry> {
     })
 }
 
-// The exchange of the plugin keeps a message in memory of one node until its `x-delay` is over, and routes it then. So it has
-// no alternate exchange (that would get every message at once), and a message that no binding takes then is gone.
+// The plugin's exchange keeps a message in memory of one node until its `x-delay` is over, and then routes it. So it has no
+// alternate exchange (which would get every message at once), and a message that no binding takes at that time is lost.
 
 fn declare_delayed_exchange(topology: &Topology, objects: &mut Objects) {
     let exchange = topology.delayed_exchange();
@@ -380,7 +377,7 @@ fn declare_delayed_exchange(topology: &Topology, objects: &mut Objects) {
     }
 }
 
-/// What is longer than the plugin takes waits the longest time: the worker sends it on for the rest.
+/// A delay longer than the plugin's maximum gets the maximum; the worker delays the message again for the remaining time.
 fn enter_delayed_exchange(
     topology: &Topology,
     delay: Duration,
@@ -389,7 +386,7 @@ fn enter_delayed_exchange(
 ) -> Result<Route, RouteError> {
     let longest = Duration::from_millis(MAX_DELAY_MS.into());
     let ms = match rounding {
-        // The worker sends it on, and the last part has the lead.
+        // The worker delays the message again; the lead is subtracted from the last part only.
         Rounding::Down if delay >= longest => longest.as_millis(),
         Rounding::Down => delay.saturating_sub(topology.lead.of(delay)).as_millis(),
         Rounding::Up if delay > longest => return Err(RouteError::TooLong { delay, longest }),
@@ -402,7 +399,7 @@ fn held(topology: &Topology, ms: u32, word: &str) -> Route {
     Route {
         exchange: topology.delayed_exchange(),
         routing_key: word.to_owned(),
-        // With 0 the plugin routes at once as well; 1 is the least that it takes for a delay.
+        // With 0 the plugin routes at once; 1 is its smallest delay.
         x_delay: Some(ms.max(1)),
         holds: Duration::from_millis(ms.into()),
         early: Duration::ZERO,
@@ -410,7 +407,7 @@ fn held(topology: &Topology, ms: u32, word: &str) -> Route {
     }
 }
 
-/// Any delay is as good as another.
+/// A single trial: the plugin treats all delays alike.
 fn delayed_exchange_trial(topology: &Topology, word: &str) -> Trial {
     let route = held(topology, TRIED_MS, word);
     Trial { delay: Level::of(route.delay_ttl()), is_level: false, route }

@@ -1,5 +1,5 @@
-//! `topology.toml`: every key is declared here. Types, words, bounds and what has to be there are checked while it is read;
-//! how values go together is judged by the rules (`check`).
+//! `topology.toml`: every key is declared here. Reading checks types, words, bounds and required keys; the rules in `check` judge
+//! how values fit together.
 
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -14,12 +14,12 @@ use crate::{
     objects::shard::MAX_SHARDS,
 };
 
-/// What happens to an order that is due, where a timeout does not say: it is built in.
+/// The effect of a timeout that names none; it is built in.
 pub(crate) const DEFAULT_EFFECT: &str = "close";
 /// Effects whose SQL is part of the program.
 pub const BUILT_IN_EFFECTS: [&str; 3] = [DEFAULT_EFFECT, "cancel", "complete"];
 
-/// A lost connection counts as a delivery of every message that was prefetched on it: RabbitMQ's own default of 20 would park good
+/// A lost connection counts as a delivery of every message that was prefetched on it. RabbitMQ's own default of 20 would park good
 /// messages after twenty restarts in a row.
 pub(super) const DEFAULT_DELIVERY_LIMIT: i64 = 100;
 
@@ -255,8 +255,8 @@ pub(crate) struct MessageSection {
 /// A delay level: whole number and one unit (ms, s, m, h, d), up to ten years.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
-// For each unit the number has as many digits as ten years take, and the first digit of the longest is at most theirs; the
-// rest of the limit is for `overdue check`.
+// The pattern limits the number of digits of each unit, and the first digit of the longest number. `overdue check` enforces the
+// exact limit.
 #[schemars(
     extend("pattern" = "^(([1-9][0-9]{0,10}|[1-3][0-9]{11})ms|([1-9][0-9]{0,7}|[1-3][0-9]{8})s\
         |([1-9][0-9]{0,5}|[1-5][0-9]{6})m|([1-9][0-9]{0,3}|[1-8][0-9]{4})h\
@@ -273,13 +273,12 @@ impl Deref for LevelText {
     }
 }
 
-/// The JSON Schema of the file, for editors. It says what one value may be; how values go together is what `overdue check`
-/// knows.
+/// The JSON Schema of the file, for editors. It describes single values; `overdue check` judges how values fit together.
 pub fn schema() -> Json {
     document::schema::<TopologyFile>("topology.toml")
 }
 
-/// What is written in `text`. The mistakes are in the order of the file.
+/// Parses `text`. The mistakes are in the order of the file.
 pub(super) fn read(text: &str) -> Result<TopologyFile, Vec<Mistake>> {
     let document = Document::parse(text).map_err(|mistake| vec![mistake])?;
     match document.mistakes(&schema()) {
@@ -289,31 +288,30 @@ pub(super) fn read(text: &str) -> Result<TopologyFile, Vec<Mistake>> {
 }
 
 impl TopologyFile {
-    /// How messages are delayed.
     pub(crate) fn delay(&self) -> &DelaySection {
         self.delay.get_ref()
     }
 
-    /// An exchange of the delayed message plugin that is taken over.
+    /// The section of a delayed message exchange that the topology takes over.
     pub(crate) fn x_delay(&self) -> Option<&XDelaySection> {
         self.compat.x_delay.as_ref()
     }
 }
 
 impl DelaySection {
-    /// The levels, given or not.
+    /// The levels; empty if the key is missing.
     pub(crate) fn levels(&self) -> &[LevelText] {
         self.levels.as_ref().map_or(&[], |levels| levels.get_ref())
     }
 }
 
 impl QueuesSection {
-    /// The type, given or not.
+    /// The given type or the default.
     pub(crate) fn queue_type(&self) -> QueueType {
         self.queue_type.as_ref().map_or_else(QueueType::default, |given| *given.get_ref())
     }
 
-    /// The limit, given or not.
+    /// The given limit or the default.
     pub(crate) fn delivery_limit(&self) -> i64 {
         self.delivery_limit.as_ref().map_or(DEFAULT_DELIVERY_LIMIT, |limit| *limit.get_ref())
     }
@@ -330,24 +328,24 @@ impl QueueType {
 }
 
 impl TimeoutSection {
-    /// The effect, given or not.
+    /// The given effect or the default.
     pub(crate) fn effect(&self) -> &str {
         self.effect.as_ref().map_or(DEFAULT_EFFECT, |effect| effect.get_ref())
     }
 
-    /// What becomes of a notice whose row is not in the database, given or not.
+    /// The given disposition, or the default, of a notice without a row in the database.
     pub(crate) fn gone(&self) -> Gone {
         self.gone.as_ref().map_or_else(Gone::default, |gone| *gone.get_ref())
     }
 
-    /// Every level it names.
+    /// The level of `after`, then the levels of the categories.
     pub(crate) fn levels(&self) -> impl Iterator<Item = &LevelText> {
         std::iter::once(&self.after).chain(self.after_by_category.values())
     }
 }
 
 impl RetrySection {
-    /// The levels, given or not.
+    /// The levels; empty if the key is missing.
     pub(crate) fn levels(&self) -> &[LevelText] {
         self.after.as_ref().map_or(&[], |after| after.get_ref())
     }

@@ -1,5 +1,5 @@
-//! Delay levels: one level is one queue whose message TTL is the delay, less the lead. And the durations that files, flags
-//! and settings are written in.
+//! Delay levels: a level is a queue whose message TTL is the delay minus the lead. And the durations in files, flags and
+//! settings.
 
 use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
@@ -11,25 +11,25 @@ use crate::{
     text::{duration, length},
 };
 
-/// The longest message TTL RabbitMQ accepts: ten years of 365 days, in milliseconds.
+/// The longest message TTL that RabbitMQ accepts: ten years of 365 days, in milliseconds.
 ///
-/// Source: <https://www.rabbitmq.com/docs/ttl> (anything above is refused with 406).
+/// Source: <https://www.rabbitmq.com/docs/ttl> (the broker refuses a longer TTL with 406).
 pub const MAX_TTL_MS: u64 = 315_360_000_000;
 
-/// How long a level holds a message, between 1 ms and [`MAX_TTL_MS`].
+/// A message TTL between 1 ms and [`MAX_TTL_MS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u64);
 
 impl Ttl {
-    /// The same time as a TTL, cut to milliseconds; `None` where the broker would refuse it.
+    /// `time` as a TTL, truncated to milliseconds; `None` if the broker would refuse it.
     pub(crate) fn of(time: Duration) -> Option<Self> {
         Self::from_millis(u64::try_from(time.as_millis()).ok()?)
     }
 
-    /// The shortest one that delays.
+    /// The shortest TTL that delays.
     pub(crate) const SHORTEST: Self = Self(1);
 
-    /// A TTL of `ms` milliseconds; `None` where the broker would refuse it or it would not delay.
+    /// A TTL of `ms` milliseconds; `None` for 0, and if the broker would refuse it.
     pub const fn from_millis(ms: u64) -> Option<Self> {
         if ms == 0 || ms > MAX_TTL_MS { None } else { Some(Self(ms)) }
     }
@@ -39,22 +39,22 @@ impl Ttl {
         self.0
     }
 
-    /// The same time as a [`Duration`].
+    /// The TTL as a [`Duration`].
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 }
 
-/// In the largest unit that it is a whole number of: `90s`, `15m`.
+/// Writes the number in the largest unit that divides it: `90s`, `15m`.
 impl fmt::Display for Ttl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&duration(self.0))
     }
 }
 
-/// One delay level: its name as written (`30m`) and its TTL.
+/// A delay level: its name as written (`30m`) and its TTL.
 ///
-/// The name is part of the routing key and of the queue's name, so a changed TTL is another queue.
+/// The name is part of the routing key and of the queue's name, so another TTL needs another queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Level {
     name: String,
@@ -62,7 +62,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level of a TTL, called by it.
+    /// A level whose name is its TTL.
     pub(crate) fn of(ttl: Ttl) -> Self {
         Self { name: ttl.to_string(), ttl }
     }
@@ -72,7 +72,7 @@ impl Level {
         &self.name
     }
 
-    /// How long this level holds a message.
+    /// The delay that the level's name promises; its queue expires messages earlier by the lead.
     pub const fn ttl(&self) -> Ttl {
         self.ttl
     }
@@ -93,12 +93,12 @@ impl fmt::Display for Level {
 pub struct Interval(u64);
 
 impl Interval {
-    /// So many milliseconds.
+    /// An interval of `ms` milliseconds.
     pub(crate) const fn from_millis(ms: u64) -> Self {
         Self(ms)
     }
 
-    /// The same time as a [`Duration`].
+    /// The interval as a [`Duration`].
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
@@ -130,21 +130,21 @@ impl TryFrom<Cow<'_, str>> for Interval {
 /// Why a text is not a duration, or not a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
-    /// Not a whole number followed by one unit.
+    /// The text is not a whole number and a unit.
     #[error(
         "{} is not a valid duration: write a whole number and one unit (ms, s, m, h, d), e.g. `30m`", quoted(.0)
     )]
     Unreadable(String),
-    /// In the past.
+    /// The duration is negative.
     #[error("`{0}` is below zero: write 0s for what is due now")]
     BelowZero(String),
     /// `0s` delays nothing.
     #[error("`{0}` delays nothing: a level needs at least 1ms")]
     Zero(String),
-    /// Above what the broker accepts.
+    /// The duration is longer than [`MAX_TTL_MS`].
     #[error("`{0}` is longer than ten years ({max}), which RabbitMQ refuses", max = length(Duration::from_millis(MAX_TTL_MS)))]
     TooLong(String),
-    /// More than [`LONGEST_LEAD`].
+    /// The lead is longer than [`LONGEST_LEAD`].
     #[error("a lead of `{0}` is longer than 1m: the worker would hold every message for so long")]
     LongLead(String),
 }
@@ -197,23 +197,23 @@ impl FromStr for Level {
     }
 }
 
-/// Where the file does not say.
+/// The lead if the file names none.
 pub(crate) const DEFAULT_LEAD: Duration = Duration::from_secs(2);
-/// The same of a way through a ladder, which is rounded down as well, by up to its smallest unit.
+/// The longest usual lead on a ladder, which also rounds delays down by up to its smallest unit.
 const THROUGH_A_LADDER: Duration = Duration::from_millis(500);
-/// What is held is unacked and in the memory of the worker.
+/// The limit of a lead: during the lead a message is unacked and in the memory of the worker.
 pub(crate) const LONGEST_LEAD: Duration = Duration::from_mins(1);
-/// The default takes no more than this part of a level: a level is still to be a delay on the broker.
+/// The usual lead is at most a quarter of a level, so that most of the delay passes on the broker.
 const PART: u32 = 4;
 
-/// The lead: how much earlier than its name says a level lets a message go, so that the broker has done its work when the
-/// instant comes. The worker holds the message until then.
+/// The lead: how much earlier than its name a level expires a message. The broker delivers the message before the deadline,
+/// and the worker keeps it unacked until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lead {
-    /// [`DEFAULT_LEAD`], or a quarter of a level that is shorter than four times as much.
+    /// [`DEFAULT_LEAD`], or a quarter of the level if that is shorter.
     #[default]
     Usual,
-    /// So much, in whole milliseconds; less than half of each level, which `overdue check` makes sure of.
+    /// A lead in whole milliseconds; `overdue check` ensures that it is less than half of each level.
     Given(Duration),
 }
 
@@ -230,10 +230,10 @@ impl FromStr for Lead {
 }
 
 impl Lead {
-    /// Levels let go when they are called so.
+    /// No lead: messages expire after exactly the level's delay.
     pub const NONE: Self = Self::Given(Duration::ZERO);
 
-    /// How early a delay ends, in whole milliseconds; less than half of it.
+    /// The lead of a delay, in whole milliseconds; less than half of the delay.
     pub fn of(self, delay: Duration) -> Duration {
         let lead = match self {
             Self::Usual => DEFAULT_LEAD.min(delay / PART),
@@ -243,7 +243,7 @@ impl Lead {
         Duration::from_millis(u64::try_from(lead.as_millis()).unwrap_or(0))
     }
 
-    /// How early a way through a ladder is to end.
+    /// The lead of a route through a ladder.
     pub(crate) fn through_a_ladder(self, delay: Duration) -> Duration {
         match self {
             Self::Usual => self.of(delay).min(THROUGH_A_LADDER),
@@ -251,14 +251,14 @@ impl Lead {
         }
     }
 
-    /// How long the queue of a level holds a message.
+    /// The message TTL of the queue of a level.
     pub fn lets_go(self, level: &Level) -> Ttl {
         let delay = level.ttl().as_duration();
-        // Less than half is taken away, so at least a millisecond is left.
+        // The lead is less than half, so at least a millisecond remains.
         Ttl::of(delay.saturating_sub(self.of(delay))).unwrap_or(level.ttl())
     }
 
-    /// The most that any delay ends early.
+    /// The longest lead of any delay.
     pub const fn longest(self) -> Duration {
         match self {
             Self::Usual => DEFAULT_LEAD,
@@ -267,11 +267,11 @@ impl Lead {
     }
 }
 
-/// The level that brings a message closest to `remaining` without passing it; they let go by `lead` early.
+/// The longest level whose queue expires a message within `remaining`.
 ///
-/// Chosen again at each hop, so a rest of 13 days takes the longest level that fits, then the next.
-/// Where even the shortest level is too long, the shortest is taken: late by less than its TTL.
-/// `None` only where there is no level.
+/// The worker chooses a level again at each hop: 13 days take the longest level that fits, then the next. If even the
+/// shortest level is too long, the result is the shortest level; the message is late by less than its TTL. `None` if there is
+/// no level.
 pub fn best_level(levels: &[Level], lead: Lead, remaining: Duration) -> Option<&Level> {
     levels
         .iter()

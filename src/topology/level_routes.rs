@@ -1,6 +1,6 @@
-//! Which levels a broker routes to, and which timeouts have a queue there. A message for a level that it does not route to is
-//! confirmed all the same, and parked by the alternate exchange of the entry exchange; one for a timeout without a queue, when it
-//! is due. AMQP does not say so.
+//! The levels that a broker routes to, and the timeouts that have a queue on it. The broker also confirms a message for an
+//! unroutable level: the alternate exchange of the entry exchange parks it. A message for a timeout without a queue is parked
+//! when it is due. AMQP does not report either.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,27 +12,27 @@ use super::{
 };
 use crate::objects::{Objects, routing, shard};
 
-/// The routes of a topology that lead to no level on a broker, at the moment it was asked.
+/// The routes of a topology that reach no level on a broker, at the time of the query.
 ///
-/// What is not known is taken to lead somewhere: then the broker's answer to the message decides.
+/// Unknown routes are assumed to exist: the broker's answer to the message decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelRoutes {
-    /// Routing keys.
+    /// Routing keys without a delay queue.
     missing: BTreeSet<String>,
-    /// Queues of a ladder that no exchange leads to; a path has many.
+    /// Queues of a ladder without a binding; a path has several queues.
     unbound: BTreeSet<String>,
-    /// Exchanges of the strategy that are not there: to publish to one ends the channel.
+    /// Exchanges of the strategy that do not exist: publishing to one closes the channel.
     absent: BTreeSet<String>,
     /// Levels that the topology lacks.
     others: BTreeSet<String>,
-    /// Timeouts without a queue that gets what is due.
+    /// Timeouts without a queue for due messages.
     queueless: BTreeSet<String>,
 }
 
 impl LevelRoutes {
-    /// From the exchanges and bindings of a broker.
+    /// Computes the routes from the exchanges and bindings of a broker.
     ///
-    /// Without the entry exchange every route is taken to be there: publishing says best what is wrong then.
+    /// If the entry exchange is missing, every route is assumed to exist: the error of publishing explains more.
     pub fn of_objects(topology: &Topology, objects: &Objects) -> Self {
         let sent = topology.publications().chain(sent_by_compat(topology));
         let missing = sent.filter(|(exchange, key)| is_missing(objects, topology, exchange, key));
@@ -52,40 +52,40 @@ impl LevelRoutes {
         }
     }
 
-    /// The broker has returned a message that took `route`.
+    /// Records that the broker has returned a message on `route`.
     pub(crate) fn lose(&mut self, route: &Route) {
         self.missing.insert(route.routing_key.clone());
         self.unbound.extend(route.queues.first().cloned());
     }
 
-    /// Whether a message for `route` reaches its level; otherwise it would be confirmed, and parked.
+    /// Whether a message on `route` reaches its level; otherwise the broker confirms and parks it.
     pub fn leads(&self, route: &Route) -> bool {
         self.leads_by(&route.routing_key)
             && !self.absent.contains(&route.exchange)
             && route.queues.iter().all(|queue| self.leads_to(queue))
     }
 
-    /// Whether an exchange leads to a queue of the ladder.
+    /// Whether a queue of the ladder is bound.
     pub(crate) fn leads_to(&self, queue: &str) -> bool {
         !self.unbound.contains(queue)
     }
 
-    /// The same by the routing key.
+    /// Whether a routing key reaches a level.
     pub(crate) fn leads_by(&self, routing_key: &str) -> bool {
         !self.missing.contains(routing_key)
     }
 
-    /// Whether what is due for a timeout reaches a queue of it; otherwise the broker parks it then.
+    /// Whether a due message for the timeout reaches one of its queues; otherwise the broker parks it.
     pub fn has_queue(&self, timeout: &str) -> bool {
         !self.queueless.contains(timeout)
     }
 
-    /// The routing keys, `<level>.<timeout>`, that lead to no level.
+    /// The routing keys, `<level>.<timeout>`, that reach no level.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().map(String::as_str)
     }
 
-    /// The same of the delays that timeouts name: what is published with these is parked.
+    /// The routing keys of delays that timeouts name and that reach no level: the broker parks these messages.
     pub fn missing_to_timeouts(&self, topology: &Topology) -> BTreeSet<String> {
         let named = topology.timeouts.iter().flat_map(|timeout| {
             timeout.delays().map(move |level| (timeout, Delay::Level(level.name().to_owned())))
@@ -94,25 +94,26 @@ impl LevelRoutes {
         routes.filter(|route| !self.leads(route)).map(|route| route.routing_key).collect()
     }
 
-    /// The levels that the entry exchange leads to and the topology lacks.
+    /// The levels that the entry exchange routes to and the topology lacks.
     pub fn others(&self) -> impl Iterator<Item = &str> {
         self.others.iter().map(String::as_str)
     }
 
-    /// Queues of a ladder that no exchange leads to.
+    /// Queues of a ladder without a binding.
     pub(crate) fn unbound(&self) -> impl Iterator<Item = &str> {
         self.unbound.iter().map(String::as_str)
     }
 
-    /// Exchanges of the strategy that publishers use and that are not there.
+    /// Exchanges of the strategy that publishers use and that do not exist.
     pub(crate) fn absent(&self) -> impl Iterator<Item = &str> {
         self.absent.iter().map(String::as_str)
     }
 
-    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can, on this broker.
+    /// The route on this broker that delays a message for `timeout` by `rest`. A delay beyond the limit of one publish is cut to
+    /// it.
     ///
     /// # Errors
-    /// The broker has nothing that delays it.
+    /// Nothing on the broker delays the message.
     pub fn wait(
         &self,
         topology: &Topology,
@@ -130,11 +131,11 @@ impl LevelRoutes {
         Ok(topology.through(level, &timeout.name))
     }
 
-    /// The same for a notice that nobody has received yet: what is due, or sooner than everything here lets go and within
-    /// 10 minutes, goes straight to the business queue, and the worker holds it until then.
+    /// The route of a first notice. A due notice goes straight to the business queue. So does a notice that is due within 10
+    /// minutes, if every level is longer: the worker keeps it unacked until then.
     ///
     /// # Errors
-    /// The broker has nothing that delays it.
+    /// Nothing on the broker delays the message.
     pub fn until_due(
         &self,
         topology: &Topology,
@@ -149,20 +150,20 @@ impl LevelRoutes {
     }
 }
 
-/// Whether nothing that delays would take it: the parking lot does, or somebody who listens. An exchange that is missing
-/// is what publishing itself says best.
+/// Whether no delay queue takes the message: the parking lot or a foreign queue does. `false` for a missing exchange, which the
+/// error of publishing explains better.
 fn is_missing(objects: &Objects, topology: &Topology, exchange: &str, key: &str) -> bool {
     let Some(entry) = objects.exchanges.get(exchange) else { return false };
     let routed = routing::route(objects, exchange, key);
     let takes = |queue: &String| match entry.kind.as_str() {
-        // It keeps the message, whose route is looked up when it is due.
+        // The plugin's exchange keeps the message, and routes it when it is due.
         DELAYED_EXCHANGE_TYPE => *queue != topology.parked_queue(),
         _ => topology.is_delay_queue(queue),
     };
     routed.missing.is_empty() && !routed.queues.iter().any(takes)
 }
 
-/// Whether a queue of the timeout does, in any generation and as any shard: one of others that listens closes no order.
+/// Whether a queue of the timeout, in any generation and shard, gets its due messages; a foreign queue closes no order.
 fn gets_what_is_due(topology: &Topology, objects: &Objects, timeout: &Timeout) -> bool {
     let routed = routing::route(objects, &topology.due_exchange(), &timeout.name);
     let base = topology.business_queue(timeout);
@@ -174,7 +175,7 @@ fn gets_what_is_due(topology: &Topology, objects: &Objects, timeout: &Timeout) -
     !routed.missing.is_empty() || routed.queues.iter().any(is_its)
 }
 
-/// What a worker publishes of an exchange that was taken over.
+/// Messages that a worker publishes for an exchange that was taken over.
 fn sent_by_compat(topology: &Topology) -> impl Iterator<Item = (String, String)> {
     let rule = topology.compat_timeout().filter(|_| topology.strategy == Strategy::Levels);
     let keys = rule.into_iter().flat_map(|rule| {
@@ -192,7 +193,7 @@ fn other_levels(topology: &Topology, objects: &Objects) -> BTreeSet<String> {
     others.map(|level| level.to_string()).collect()
 }
 
-/// Whether an exchange of publishers leads to a queue, in any generation: a mark does not.
+/// Whether an exchange of publishers is bound to a queue, in any generation; a mark does not count.
 fn is_bound(topology: &Topology, objects: &Objects, base: &str) -> bool {
     let of = |name: &str| {
         let rest = name.strip_prefix(base);

@@ -1,4 +1,4 @@
-//! Findings as a person reads them: file, line, the offending text, and the way out. And as a program does.
+//! Findings for people (file, line, the offending text, and the fix) and for programs (JSON).
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::{
     document::{picture, position},
 };
 
-/// Version of [`Report`].
+/// The format version of [`Report`].
 pub(crate) const VERSION: u32 = 2;
 
 /// Renders `findings` about `text`, the content of the file called `path`, without colour.
@@ -27,36 +27,36 @@ pub fn render(path: &str, text: &str, findings: &[Diagnostic]) -> String {
     reports.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Findings as JSON has them.
+/// All findings, as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report<'a> {
-    /// [`VERSION`].
+    /// The value of [`VERSION`].
     pub version: u32,
-    /// In the order of the file.
+    /// Sorted by their position in the file.
     pub findings: Vec<Reported<'a>>,
 }
 
-/// One finding, with its place as editors count.
+/// A finding, with line and column as editors count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reported<'a> {
     /// Name of the rule.
     pub rule: &'static str,
-    /// What it means.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// Line it begins in, from 1.
+    /// Line of the first character, from 1.
     pub line: usize,
-    /// Character of the line it begins with, from 1.
+    /// Column of the first character, from 1.
     pub column: usize,
-    /// What is written there.
+    /// The text that the finding is about.
     pub text: &'a str,
-    /// What is wrong, and why.
+    /// The mistake and its reason.
     pub message: &'a str,
-    /// What to do.
+    /// The next step of the administrator.
     pub fix: &'a str,
 }
 
 impl<'a> Report<'a> {
-    /// `findings` about `text`.
+    /// Lists `findings` about `text`.
     pub fn new(text: &'a str, findings: &'a [Diagnostic]) -> Self {
         let reported = findings.iter().map(|finding| {
             let span = within(text, finding);
@@ -75,7 +75,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What to do, which every rule about the file says in words.
+/// The fix as text, which every rule about the file has.
 fn help(finding: &Diagnostic) -> &str {
     match &finding.fix {
         Some(Fix::Text(text)) => text,
@@ -83,7 +83,7 @@ fn help(finding: &Diagnostic) -> &str {
     }
 }
 
-/// Where the finding is, never outside the text.
+/// The span of the finding, limited to the text.
 fn within(text: &str, finding: &Diagnostic) -> Range<usize> {
     let Subject::File(span) = &finding.subject else { return 0..0 };
     let end = span.end.min(text.len());

@@ -1,4 +1,4 @@
-//! Where a due notice is published: exchange and routing key, checked before anything is sent.
+//! Exchange and routing key of a due notice, checked before the notice is published.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub enum Delay {
     Category(String),
     /// A level by its name, e.g. `30m`.
     Level(String),
-    /// So long. Levels hold it as long as the longest of them that is not longer; a worker sends it on for the rest.
+    /// A duration. With levels the message waits in the longest level that is not longer; a worker delays it again for the
+    /// remaining time.
     Exactly(Duration),
 }
 
@@ -38,22 +39,21 @@ impl Delay {
         Self::Level(name.to_owned())
     }
 
-    /// So long, to the millisecond where a worker of ours consumes it.
+    /// A duration, exact to the millisecond if a worker of `overdue` consumes the message.
     pub const fn exactly(delay: Duration) -> Self {
         Self::Exactly(delay)
     }
 
-    /// Until `time`, when it is `now`: exactly what is left, and nothing where `time` is over. Take the present right
-    /// before publishing: what passes in between is lateness. A clock that is wrong costs no order anything: the
-    /// worker waits for the deadline in the database.
+    /// The time from `now` until `time`, or zero if `time` is over. Read the clock right before publishing: later publishing
+    /// makes the message late. A wrong clock closes no order early: the worker waits for the deadline in the database.
     pub fn until(time: Timestamp, now: Timestamp) -> Self {
         Self::Exactly(Duration::try_from(time.duration_since(now)).unwrap_or(Duration::ZERO))
     }
 
-    /// As people write it, from 0 to ten years: a whole number and one unit (ms, s, m, h, d), e.g. `37m`.
+    /// A text with a whole number and one unit (ms, s, m, h, d), from 0 to ten years, e.g. `37m`.
     ///
     /// # Errors
-    /// Below zero, longer than ten years, or not a duration.
+    /// The text is negative, longer than ten years, or not a duration.
     pub fn after(text: &str) -> Result<Self, LevelError> {
         text.parse::<Interval>().map(|after| Self::Exactly(after.as_duration()))
     }
@@ -64,20 +64,20 @@ impl Delay {
 pub struct Route {
     /// The exchange to publish to, e.g. `orders.in`.
     pub exchange: String,
-    /// Ends with the timeout, e.g. `30m.unpaid`.
+    /// The routing key; its last word is the timeout, e.g. `30m.unpaid`.
     pub routing_key: String,
     /// The header `x-delay` in milliseconds, for an exchange of the type `x-delayed-message`.
     pub x_delay: Option<u32>,
-    /// How long the broker holds the message; a worker puts it back for the rest, where its order is not due by then.
+    /// How long the broker delays the message. If the order is not due after that, the worker delays the message again.
     pub holds: Duration,
-    /// How much earlier that is than the level is called: the worker holds it until then.
+    /// The lead: by how much `holds` is shorter than the level's name; the worker keeps the message unacked for this time.
     pub early: Duration,
-    /// The queues that it waits in, one after the other; none where an exchange holds it.
+    /// The delay queues on the path, in order; empty if an exchange delays.
     pub queues: Vec<String>,
 }
 
 impl Route {
-    /// The queue that it waits in first, or the exchange that holds it.
+    /// The first delay queue, or the exchange that delays.
     pub(crate) fn place(&self) -> &str {
         self.queues.first().unwrap_or(&self.exchange)
     }
@@ -89,89 +89,88 @@ pub enum RouteError {
     /// The topology has no such timeout.
     #[error("there is no timeout `{timeout}` in the topology{meant}; it has {known}")]
     Timeout {
-        /// What was asked for.
+        /// The requested timeout.
         timeout: String,
-        /// Which one is like it, as a question; empty where none is.
+        /// A question with a similar name; empty if there is none.
         meant: String,
-        /// What there is.
+        /// The timeouts of the topology.
         known: String,
     },
     /// The topology has no such level.
     #[error("there is no level `{level}` in the topology; it has {known}")]
     Level {
-        /// What was asked for.
+        /// The requested level.
         level: String,
-        /// What there is.
+        /// The levels of the topology.
         known: String,
     },
     /// The timeout has no level for this category.
     #[error("timeout `{timeout}` has no level for category `{category}`; it has {known}")]
     Category {
-        /// Of which timeout.
+        /// The requested timeout.
         timeout: String,
-        /// What was asked for.
+        /// The requested category.
         category: String,
-        /// What there is.
+        /// The categories of the timeout.
         known: String,
     },
-    /// A delay by a text that is none.
+    /// The text of a delay is not valid.
     #[error(transparent)]
     Text(#[from] LevelError),
     /// The ladder has no such path.
     #[error(transparent)]
     Ladder(#[from] DelayError),
-    /// One publish cannot hold it so long, and nobody is to send it on.
+    /// The delay is longer than a single publish can delay, and no worker delays the message again.
     #[error(
         "a delay of {} is longer than one publish can hold a message here ({}): shorten it, or use a ladder",
         length(*delay), length(*longest)
     )]
     TooLong {
-        /// As asked for.
+        /// The requested delay.
         delay: Duration,
         /// The longest level, or the longest `x-delay`.
         longest: Duration,
     },
-    /// Nothing delays.
+    /// The topology has nothing that delays.
     #[error("the topology has nothing that delays")]
     NoDelay,
 }
 
-/// A third of the time that RabbitMQ lets a delivery be unacked (`consumer_timeout`, 30 min).
+/// The longest planned time unacked in memory: a third of RabbitMQ's `consumer_timeout` (30 min).
 pub const LONGEST_IN_HAND: Duration = Duration::from_mins(10);
 
 impl Route {
-    /// Whether a worker waits for `rest` with the message in hand instead, where it has room: this would make it late.
+    /// Whether this route would make the message late, and a worker can keep it unacked for `rest` instead.
     pub(crate) fn is_too_long(&self, rest: Duration) -> bool {
         self.holds > rest && rest <= LONGEST_IN_HAND
     }
 
-    /// The delay that its place stands for, e.g. 30 minutes of the level `30m`.
+    /// The delay that the level's name promises: delay on the broker plus lead.
     pub fn delay(&self) -> Duration {
         self.holds.saturating_add(self.early)
     }
 
-    /// The delay that its place stands for, as a TTL.
+    /// [`delay`](Self::delay) as a TTL.
     pub(crate) fn delay_ttl(&self) -> Ttl {
         Ttl::from_millis(millis(self.delay()).clamp(1, MAX_TTL_MS)).unwrap_or(Ttl::SHORTEST)
     }
 }
 
 impl Topology {
-    /// Where to publish a notice for `timeout` that is to come out after `delay`: no later than that, because the
-    /// worker holds it until the deadline; with levels, what is shorter than the shortest of them waits that long.
-    /// Levels and ladders are coarser than a millisecond.
+    /// The route on which a notice for `timeout` arrives at most `delay` later; the worker keeps it unacked until the
+    /// deadline. A delay below the shortest level becomes the shortest level. Levels and ladders are coarser than 1 ms.
     ///
     /// # Errors
-    /// The topology knows no such timeout, level or category; the error lists those it knows. The ladder is too short.
+    /// The topology has no such timeout, level or category; the error lists the known ones. Or the ladder is too short.
     pub fn route(&self, timeout: &str, delay: &Delay) -> Result<Route, RouteError> {
         self.rounded(timeout, delay, Rounding::Down)
     }
 
-    /// The same for consumers of others, who must not see it early: it comes out too late by less than the ladder's
-    /// resolution, by less than the difference of two levels, or by less than a millisecond of the plugin.
+    /// The route for foreign consumers, which must not receive the message early. The delay is too long by less than the
+    /// ladder's resolution, the difference of two levels, or a millisecond of the plugin.
     ///
     /// # Errors
-    /// As [`route`](Self::route), and [`RouteError::TooLong`] where one publish cannot hold it so long.
+    /// The errors of [`route`](Self::route), and [`RouteError::TooLong`] if one publish cannot delay for this time.
     pub fn route_rounded_up(&self, timeout: &str, delay: &Delay) -> Result<Route, RouteError> {
         self.rounded(timeout, delay, Rounding::Up)
     }
@@ -203,7 +202,7 @@ impl Topology {
         }
     }
 
-    /// The timeout called `name`, or which ones there are.
+    /// The timeout called `name`, or an error with the known names.
     pub(crate) fn known_timeout(&self, name: &str) -> Result<&Timeout, RouteError> {
         self.timeout(name).ok_or_else(|| {
             let names = || self.timeouts.iter().map(|timeout| timeout.name.as_str());
@@ -223,7 +222,7 @@ impl Topology {
         })
     }
 
-    /// Through the level where it has a queue; otherwise the delay decides.
+    /// The route through the level if the level has a queue; otherwise the delay decides.
     fn named(&self, level: &Level, word: &str, rounding: Rounding) -> Result<Route, RouteError> {
         if self.levels.contains(level) {
             return Ok(self.through(level, word));
@@ -231,7 +230,7 @@ impl Topology {
         self.at_once(level.ttl().as_duration(), word, rounding)
     }
 
-    /// A delay that one publish cannot wait for is a mistake of the publisher where there is a limit to it.
+    /// Routes a delay that a publisher asked for: longer than the ladder's maximum is the publisher's mistake.
     fn at_once(
         &self,
         delay: Duration,
@@ -244,16 +243,16 @@ impl Topology {
         self.enter(delay, word, rounding)
     }
 
-    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
+    /// The route that delays a message for `timeout` by `rest`. A delay beyond the limit of one publish is cut to it.
     ///
     /// # Errors
-    /// There is nothing that delays.
+    /// The topology has nothing that delays.
     pub fn wait(&self, timeout: &Timeout, rest: Duration) -> Result<Route, RouteError> {
         let shortest = self.strategy.ladder().map_or(Duration::ZERO, Ladder::resolution);
         self.enter(rest.max(shortest), &timeout.name, Rounding::Down)
     }
 
-    /// Straight to the business queue, whatever the strategy: for what is due.
+    /// The route straight to the business queue, with every strategy: for due messages.
     pub(crate) fn due_route(&self, timeout: &Timeout) -> Route {
         Route {
             exchange: self.due_exchange(),

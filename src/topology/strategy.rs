@@ -1,4 +1,4 @@
-//! The ways in which a broker can delay messages.
+//! The strategies with which a broker can delay messages.
 
 use std::ops::Range;
 
@@ -13,38 +13,38 @@ use crate::ladder::{Ladder, spec::LadderSpec};
 /// How a broker delays messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// A queue per level: its message TTL is over, and the message goes to the dead letter exchange. Every broker has it.
+    /// A queue per level: its message TTL expires, and the broker dead-letters the message. Every broker supports this.
     #[default]
     Levels,
-    /// Queues whose message TTLs add up to any delay; levels beside them keep their queues. Every broker has it.
+    /// Queues whose message TTLs add up to any delay; levels next to them keep their queues. Every broker supports this.
     Ladder(Ladder),
-    /// An exchange of the plugin `rabbitmq_delayed_message_exchange`: any delay, in memory of one node. Not on RabbitMQ
-    /// 4.3 and later.
+    /// An exchange of the plugin `rabbitmq_delayed_message_exchange`: any delay, in memory of one node. Not on RabbitMQ 4.3
+    /// and later.
     DelayedExchange,
 }
 
 /// An exchange that publishers use, and the routing keys that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// The name of the exchange.
     pub exchange: String,
-    /// What stands before the timeout in the routing key.
+    /// The words before the timeout in the routing key.
     pub before: BeforeTimeout,
 }
 
-/// What stands before the timeout in a routing key.
+/// The words before the timeout in a routing key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeforeTimeout {
-    /// One of these levels.
+    /// The name of a level.
     Levels(Vec<String>),
     /// A number for each place of a ladder.
     Digits(usize),
-    /// Nothing. The broker's topic permissions know topic exchanges only, and this is none.
+    /// No words. The plugin's exchange is not a topic exchange, so topic permissions do not apply to it.
     Nothing,
 }
 
 impl Strategy {
-    /// As it is written in `topology.toml`.
+    /// The name in `topology.toml`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Levels => "levels",
@@ -53,7 +53,7 @@ impl Strategy {
         }
     }
 
-    /// An exchange type that the broker has only with a plugin.
+    /// The exchange type that needs a plugin.
     pub(crate) const fn needs_exchange_type(&self) -> Option<&'static str> {
         match self {
             Self::Levels | Self::Ladder(_) => None,
@@ -61,7 +61,7 @@ impl Strategy {
         }
     }
 
-    /// The ladder, if it has one.
+    /// The ladder of this strategy.
     pub const fn ladder(&self) -> Option<&Ladder> {
         match self {
             Self::Ladder(ladder) => Some(ladder),
@@ -70,7 +70,7 @@ impl Strategy {
     }
 }
 
-/// The strategy of a file; a ladder is compiled.
+/// The strategy of a file; compiles its ladder. The error has the position and the message.
 pub(super) fn strategy(file: &TopologyFile) -> Result<Strategy, (Range<usize>, String)> {
     match file.delay().strategy {
         StrategyName::Levels => Ok(Strategy::Levels),

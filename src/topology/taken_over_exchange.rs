@@ -1,11 +1,11 @@
-//! `[compat.x-delay]`: what was written for an exchange of the delayed message plugin goes on working without the plugin.
+//! `[compat.x-delay]` replaces an exchange of the delayed message plugin; its publishers and consumers stay as they are.
 //!
-//! Publishers keep the exchange's name. Behind it a headers exchange reads `x-delay`: what is a level waits in a queue of
-//! its own, anything else goes to a queue whose messages a worker delays. All of it comes out at one exchange that
-//! routes as the plugin's did, by the routing key that the message was published with.
+//! Publishers keep the exchange's name. Behind it a headers exchange reads `x-delay`. If the delay is a level, the message
+//! waits in a queue of that level. All others go to a queue whose messages a worker delays. Due messages go to one exchange,
+//! which routes like the plugin's exchange, by the routing key of the publisher.
 //!
-//! The headers exchange does not have the old name itself: a consumer that binds its queue there, without arguments, would
-//! get every message at once, and those without a level from nowhere else.
+//! The headers exchange does not get the old name: a consumer that binds its queue there, without arguments, would get every
+//! message at once. It would get the messages without a level from no other exchange.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::objects::{Argument, Arguments, Binding, Objects};
 
-/// The word of the routing key with which messages wait for the worker, and the end of its queue's name.
+/// The last word of the routing key, and of the queue's name, of messages that the worker delays.
 pub(crate) const WORD: &str = "compat";
 
-/// An exchange of the plugin that is taken over.
+/// An exchange of the plugin that the topology takes over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XDelay {
-    /// The name that its publishers use.
+    /// The exchange name that publishers use.
     pub exchange: String,
-    /// How it routes what is due: the plugin's argument `x-delayed-type`.
+    /// How the exchange routes due messages: the plugin's argument `x-delayed-type`.
     pub routing: RoutingType,
 }
 
@@ -40,8 +40,8 @@ impl RoutingType {
         }
     }
 
-    /// The type with the old name, and the key that takes everything there. A consumer that still binds itself there
-    /// gets early copies of what it is bound for, and of nothing else.
+    /// The type of the exchange with the old name, and the binding key that takes every message. A consumer that still binds
+    /// its queue there gets early copies of the messages it is bound for, and no others.
     pub(super) const fn entry(self) -> (&'static str, &'static str) {
         match self {
             Self::Direct | Self::Topic => ("topic", "#"),
@@ -51,7 +51,7 @@ impl RoutingType {
     }
 }
 
-/// The longest `x-delay` in milliseconds; with a longer one the plugin routes at once.
+/// The longest `x-delay` in milliseconds; the plugin routes longer ones at once.
 const MAX_X_DELAY_MS: u64 = u32::MAX as u64;
 
 impl Topology {
@@ -60,12 +60,12 @@ impl Topology {
         format!("{}.{WORD}.in", self.name)
     }
 
-    /// `orders.compat.rest`, where everything else goes.
+    /// `orders.compat.rest`, which gets the messages that no level takes.
     pub fn compat_rest_exchange(&self) -> String {
         format!("{}.{WORD}.rest", self.name)
     }
 
-    /// `orders.compat.due`, where it comes out; the queues of its consumers are bound here.
+    /// `orders.compat.due`, which routes due messages; consumers bind their queues to it.
     pub fn compat_due_exchange(&self) -> String {
         format!("{}.{WORD}.due", self.name)
     }
@@ -80,13 +80,13 @@ impl Topology {
         format!("{}.{WORD}.delay.{}", self.name, level.name())
     }
 
-    /// The levels that a value of `x-delay` stands for.
+    /// The levels that an `x-delay` can express.
     pub fn compat_levels(&self) -> impl Iterator<Item = &Level> {
         let levels = self.levels.iter().filter(|_| self.compat.is_some());
         levels.filter(|level| level.ttl().as_millis() <= MAX_X_DELAY_MS)
     }
 
-    /// The rule under which its messages wait: no timeout of the file.
+    /// The timeout of messages that a worker delays; it is not in the file.
     pub(crate) fn compat_timeout(&self) -> Option<Timeout> {
         let after = Level::of(Ttl::SHORTEST);
         self.compat.as_ref().map(|_| Timeout {
@@ -99,7 +99,7 @@ impl Topology {
         })
     }
 
-    /// Back into the queue of messages that a worker delays, at once.
+    /// The route back into the queue of messages that a worker delays, without a delay.
     pub(crate) fn compat_again(&self) -> Route {
         Route {
             exchange: self.compat_rest_exchange(),
@@ -111,14 +111,14 @@ impl Topology {
         }
     }
 
-    /// Whether somebody else's queue or exchange gets messages by this binding before they are due.
+    /// Whether a foreign queue or exchange gets messages through this binding before they are due.
     pub fn is_early(&self, binding: &Binding) -> bool {
         let Some(compat) = &self.compat else { return false };
         let ours = !binding.to_queue && binding.destination == self.compat_in_exchange();
         binding.source == compat.exchange && !ours
     }
 
-    /// What takes the place of an exchange of the plugin.
+    /// Adds the objects that replace an exchange of the plugin.
     pub(super) fn compat_side(&self, objects: &mut Objects) {
         let Some(compat) = &self.compat else { return };
         let (entry, rest) = (self.compat_in_exchange(), self.compat_rest_exchange());
@@ -127,7 +127,7 @@ impl Topology {
         objects.exchange(&due, compat.routing.as_str(), Some(&park));
         objects.exchange(&rest, "fanout", Some(&park));
         objects.exchange(&entry, "headers", Some(&rest));
-        // Without its binding messages find the same way.
+        // The alternate exchange: without the binding, messages take the same route.
         objects.exchange(&compat.exchange, kind, Some(&entry));
         objects.bind_exchange(&compat.exchange, &entry, all);
         self.compat_rest(objects);
@@ -153,7 +153,7 @@ impl Topology {
     }
 }
 
-/// Plain `all` looks at no header whose name begins with `x-`.
+/// The binding uses `all-with-x` because `all` ignores headers whose names begin with `x-`.
 fn by_x_delay(source: &str, queue: String, ms: i64) -> Binding {
     Binding {
         source: source.to_owned(),

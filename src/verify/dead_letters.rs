@@ -1,7 +1,7 @@
-//! Dead letters: with which routing keys a queue hands them on, what blocks them, and which are stuck.
+//! Dead letters: the routing keys with which a queue dead-letters, the blockers, and stuck messages.
 //!
-//! The broker hands dead letters on 32 at a time per queue, unless it is set otherwise. One that cannot go on keeps its
-//! slot and is tried again every three minutes; when all slots are held, nothing leaves the queue any more
+//! By default, a queue has 32 slots for dead letters. A dead letter that no queue takes keeps its slot, and the broker retries
+//! it every three minutes. When all slots are taken, no message leaves the queue
 //! (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
 
 use std::{
@@ -26,11 +26,11 @@ use crate::{
 /// A routing key of dead letters.
 pub(super) struct DeadLetterKey {
     pub(super) text: String,
-    /// The business queue that messages with this key are for, or that shards are called after.
+    /// The business queue for messages with this key, or the base name of its shards.
     pub(super) queue: Option<String>,
 }
 
-/// Routing keys that come out of a queue: of every timeout, in place of any level; or the one that the queue sets.
+/// Routing keys of the dead letters of a queue: one for each timeout, whatever the level; or the key that the queue sets.
 pub(super) fn dead_letter_keys(
     topology: &Topology,
     objects: &Objects,
@@ -53,7 +53,7 @@ pub(super) fn dead_letter_keys(
     keys.into_iter().map(|(text, queue)| DeadLetterKey { text, queue }).collect()
 }
 
-/// What comes out of a delay queue for a timeout, and goes straight to the due exchange.
+/// The routing key that sends a dead letter of a delay queue straight to the due exchange, for a timeout.
 fn key_out_of(
     topology: &Topology,
     objects: &Objects,
@@ -67,12 +67,12 @@ fn key_out_of(
     }
 }
 
-/// A destination that takes no dead letters, or the lack of one.
+/// A reason why dead letters reach no queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blocker {
     /// The dead letter exchange does not exist.
     NoExchange {
-        /// The exchange that is missing.
+        /// The missing exchange.
         exchange: String,
     },
     /// Messages with this routing key reach no queue.
@@ -82,20 +82,20 @@ pub enum Blocker {
         /// The key, or its pattern.
         key: String,
     },
-    /// The exchange has no alternate exchange: whatever has another key than the topology's stays.
+    /// The exchange has no alternate exchange: a message with a key that the topology does not have stays in its queue.
     NoAlternate {
         /// The exchange.
         exchange: String,
     },
-    /// A queue that refuses messages when it is full is full. What it refused is tried again three minutes after
-    /// its last try, whatever is done (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
+    /// A queue with `reject-publish` is full. The broker retries a refused message three minutes after its last try; nothing
+    /// makes it retry earlier (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
     Full {
         /// The queue.
         queue: String,
-        /// Which limit.
+        /// The limit and its value, in words.
         limit: String,
     },
-    /// The routing leads back to the queue itself.
+    /// The dead letters are routed back to the queue itself.
     Cycle {
         /// The exchange.
         exchange: String,
@@ -131,7 +131,7 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// Everything in this reading that can block the dead letters of `queue`.
+/// All blockers of the dead letters of `queue` in this reading.
 pub fn blockers(
     topology: &Topology,
     observed: &Snapshot,
@@ -168,7 +168,7 @@ pub fn blockers(
     found
 }
 
-/// Routing keys that come out of a queue; a policy may set one.
+/// Routing keys of the dead letters of a queue; a policy may set one.
 fn keys(
     topology: &Topology,
     objects: &Objects,
@@ -182,13 +182,13 @@ fn keys(
     dead_letter_keys(topology, objects, queue, role).into_iter().map(|key| key.text).collect()
 }
 
-/// A full queue that drops its oldest messages takes new ones.
+/// A queue that rejects messages when it is full. With drop-head, a full queue takes new messages.
 fn full(target: Effective<'_>) -> Option<Blocker> {
     let limit = target.full().filter(|_| target.rejects_when_full())?;
     Some(Blocker::Full { queue: target.queue.name.clone(), limit })
 }
 
-/// Queues of ours that have dead letters under way. In one reading that is nothing to worry about.
+/// Queues of the topology with unconfirmed dead letters. In a single reading that is normal.
 pub fn suspects(
     topology: &Topology,
     observed: &Snapshot,
@@ -203,9 +203,8 @@ pub fn suspects(
         .collect()
 }
 
-/// What has dead letters in both readings. Counts are late, so they have to be so far apart that these are
-/// different ones ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)). `slots`: how many a queue hands
-/// on at once.
+/// Queues with dead letters in both readings. Counts are late, so `apart` must be long enough to see different counts
+/// ([`counts_settle`](crate::plan::counts::StatisticsInterval::counts_settle)). `slots`: unconfirmed dead letters per queue.
 pub fn stuck(
     topology: &Topology,
     observed: &Snapshot,
@@ -229,7 +228,7 @@ pub fn stuck(
     found.collect()
 }
 
-/// Quorum queues of ours of which the broker has no numbers: new ones for a few seconds, and those without a leader.
+/// Quorum queues of the topology without statistics: new queues for a few seconds, and queues without a leader.
 pub fn unknown(
     topology: &Topology,
     observed: &Snapshot,
@@ -244,7 +243,7 @@ pub fn unknown(
     ours.map(|queue| queue.name.clone()).collect()
 }
 
-/// Not known is not none.
+/// Warns that unknown counts are not zero.
 pub fn not_known(queues: &[String]) -> Option<Diagnostic> {
     let message = format!("the broker has no numbers of {}", queues.join(", "));
     let found = || {

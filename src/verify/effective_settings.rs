@@ -1,20 +1,20 @@
-//! What a queue does in the end, out of its arguments and the policies that apply to it.
+//! The effective settings of a queue: its arguments and the policies that apply to it.
 //!
-//! Each rule was tried on RabbitMQ 4.3 (docs/verify.md has the table) and is in its source: quorum queues in
-//! `rabbit_quorum_queue:gather_policy_config/2`, classic ones in `rabbit_amqqueue_process:process_args_policy/1`.
+//! Each rule was tried on RabbitMQ 4.3 (docs/verify.md has the table) and read in its source: quorum queues in
+//! `rabbit_quorum_queue:gather_policy_config/2`, classic queues in `rabbit_amqqueue_process:process_args_policy/1`.
 
 use crate::{
     objects::{Argument, Queue},
     plan::snapshot::QueueStats,
 };
 
-/// Deliveries of one message that `queue` allows; `None` is without end. Classic queues count none.
+/// Deliveries of one message that `queue` allows; `None` means no limit, as for classic queues.
 pub(crate) fn delivery_limit(queue: &Queue, stats: Option<&QueueStats>) -> Option<i64> {
     let effective = Effective { queue, stats };
     if effective.is_quorum() { effective.delivery_limit() } else { None }
 }
 
-/// One queue and the policy definition that applies to it.
+/// A queue and the policy definition that applies to it.
 #[derive(Clone, Copy)]
 pub(super) struct Effective<'a> {
     pub(super) queue: &'a Queue,
@@ -50,17 +50,17 @@ impl<'a> Effective<'a> {
         self.stats?.effective_policy_definition.get(key)?.as_str()
     }
 
-    /// The smaller of the two: `message-ttl`, `max-length`, `max-length-bytes`, `expires`.
+    /// The smaller of argument and policy: for `message-ttl`, `max-length`, `max-length-bytes`, `expires`.
     pub(super) fn least(&self, key: &str) -> Option<i64> {
         [self.argument(key), self.policy(key)].into_iter().flatten().min()
     }
 
-    /// The argument where there is one: `dead-letter-…`.
+    /// The argument, otherwise the policy: for `dead-letter-…`.
     pub(super) fn own_first(&self, key: &str) -> Option<&'a str> {
         self.argument_text(key).or_else(|| self.policy_text(key))
     }
 
-    /// On quorum queues the policy overrides the argument, and `reject-publish-dlx` is as good as `drop-head`.
+    /// Whether a full queue rejects messages. On quorum queues the policy wins, and `reject-publish-dlx` means `drop-head`.
     pub(super) fn rejects_when_full(&self) -> bool {
         let (first, then) = if self.is_quorum() {
             (self.policy_text("overflow"), self.argument_text("overflow"))
@@ -74,7 +74,7 @@ impl<'a> Effective<'a> {
         }
     }
 
-    /// Deliveries of one message; `None` is without end. The smaller one, but a limit overrides "none" (-1).
+    /// Deliveries of one message; `None` means no limit. The smaller number wins, but a limit overrides "none" (-1).
     pub(super) fn delivery_limit(&self) -> Option<i64> {
         let limit = match (self.argument("delivery-limit"), self.policy("delivery-limit")) {
             (Some(own), Some(policy)) if own < 0 || policy < 0 => own.max(policy),
@@ -84,7 +84,7 @@ impl<'a> Effective<'a> {
         (limit >= 0).then_some(limit)
     }
 
-    /// The limit that is reached, in words.
+    /// The limit that the queue has reached, in words.
     pub(super) fn full(&self) -> Option<String> {
         let reached = |key: &str, has: Option<u64>| {
             let limit = u64::try_from(self.least(key)?).ok()?;

@@ -1,4 +1,4 @@
-//! Bindings that the topology does not have, on its exchanges and queues.
+//! Bindings on the topology's exchanges and queues that the topology does not have.
 
 use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
@@ -13,10 +13,10 @@ use crate::{
     topology::Topology,
 };
 
-/// The type of an exchange that the federation plugin makes on the upstream broker.
+/// The type of an exchange that the federation plugin creates on the upstream broker.
 const FEDERATION: &str = "x-federation-upstream";
 
-/// Anybody may subscribe to `orders.events`; every other binding has to be one of ours.
+/// Findings about foreign bindings. Any program may subscribe to `orders.events`.
 pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -50,14 +50,14 @@ impl Foreign<'_> {
             self.resolved.objects.exchanges.contains_key(destination)
         };
         match (from_ours, to_ours) {
-            // Whose it is; nothing comes that way.
+            // A mark of ownership; no message takes this binding.
             _ if *source == self.topology.mark_exchange() => None,
             _ if self.topology.is_early(binding) => Some(self.early(binding)),
-            // What waits there, or in the queues that lead there, comes out through it.
+            // Messages that still wait there, or in queues that route there, leave through this binding.
             _ if self.is_retired(source) => None,
-            // Shards that one queue takes the place of, or whose timeout is gone.
+            // Shards that were replaced by one queue, or whose timeout was removed.
             (true, _) if !to_queue && self.is_retired(destination) => None,
-            // Where consumers of what was written for the plugin are bound.
+            // Consumers of the plugin's former messages bind their queues here.
             (true, false) if *source == self.topology.compat_due_exchange() => None,
             (true, true) if *to_queue && !self.is_current(destination) => self.replaced(binding),
             (true, true) => Some(self.additional(binding)),
@@ -76,19 +76,19 @@ impl Foreign<'_> {
         role(self.topology, objects, objects.queues.get(queue)?)
     }
 
-    /// Whether an exchange is of a strategy that the topology no longer has; the plan deletes it at the end.
+    /// Whether an exchange belongs to a former strategy; the plan deletes it at the end.
     fn is_retired(&self, exchange: &str) -> bool {
         let owner = self.observed.objects.owner_of_exchange(exchange);
         owner == Some(&self.topology.name)
             && !self.resolved.objects.exchanges.contains_key(exchange)
     }
 
-    /// Whether a queue is in use now, not a generation that drains.
+    /// Whether a queue is in use, and not a generation that drains.
     fn is_current(&self, queue: &str) -> bool {
         self.resolved.objects.queues.contains_key(queue)
     }
 
-    /// The plan unbinds a queue that another one took the place of, but for one that others consume, or that has no mark.
+    /// The plan unbinds a replaced queue, unless other programs consume from it or it has no mark.
     fn replaced(&self, binding: &Binding) -> Option<Diagnostic> {
         let Binding { source, routing_key, arguments, .. } = binding;
         let mut changes = self.plan.changes();
@@ -108,7 +108,7 @@ impl Foreign<'_> {
         Some(found.because(why).fix(Fix::Unbind(binding.clone())))
     }
 
-    /// Both ends are ours, the binding is not.
+    /// An extra binding between objects of the topology.
     fn additional(&self, binding: &Binding) -> Diagnostic {
         let leads_in = |name: &str| self.is_entry(name) || self.topology.is_again(name);
         let entry = leads_in(&binding.source) && binding.source != self.topology.comes_out_at();
@@ -139,7 +139,7 @@ impl Foreign<'_> {
         .fix(Fix::Unbind(binding.clone()))
     }
 
-    /// A consumer binds its queue to the name that it knows; messages are not due there.
+    /// A consumer has bound its queue to the exchange name that it knows, where messages are not due.
     fn early(&self, binding: &Binding) -> Diagnostic {
         let due = self.topology.compat_due_exchange();
         let name = quote(&binding.source);
@@ -150,7 +150,7 @@ impl Foreign<'_> {
             )))
     }
 
-    /// Somebody else takes messages from an exchange of ours.
+    /// A foreign queue or exchange gets messages from an exchange of the topology.
     fn subscriber(&self, binding: &Binding) -> Diagnostic {
         let (severity, reason) = self.taken_by_a_subscriber(&binding.source);
         let exchange = self.observed.objects.exchanges.get(&binding.destination);
@@ -206,7 +206,7 @@ impl Foreign<'_> {
         exchange.is_some_and(|it| it.kind == CONSISTENT_HASH)
     }
 
-    /// Whether publishers use this exchange, now or with another strategy.
+    /// Whether publishers use this exchange, with this or another strategy.
     fn is_entry(&self, exchange: &str) -> bool {
         let entries = self.topology.entries();
         let of_compat = self.topology.compat.as_ref().is_some_and(|it| {
@@ -217,7 +217,7 @@ impl Foreign<'_> {
             || entries.iter().any(|entry| entry.exchange == exchange)
     }
 
-    /// Somebody else's exchange brings messages in. Into the entry it is how one migrates.
+    /// A foreign exchange sends messages to an object of the topology. A binding to the entry exchange is how teams migrate.
     fn publisher(&self, binding: &Binding) -> Diagnostic {
         let into_entry = !binding.to_queue && self.is_entry(&binding.destination);
         let (severity, reason, fix) = if into_entry {
@@ -255,8 +255,8 @@ fn by(binding: &Binding) -> String {
     }
 }
 
-/// Whether this is the queue of a probe that runs: its name is one, and it is exclusive to a connection. One that has
-/// come since the queues were listed passes for one; the next reading shows what it is.
+/// Whether this is the queue of a running probe: it has the name of one and is exclusive. A queue that was declared after the
+/// listing counts as one; the next reading shows the truth.
 fn is_probe(topology: &Topology, observed: &Snapshot, queue: &str) -> bool {
     let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix(".probe."));
     let exclusive = |name| observed.objects.queues.get(name).is_none_or(|queue| queue.exclusive);

@@ -1,9 +1,10 @@
-//! Messages that a queue holds back until a time of their own: published with the header `x-opt-delivery-time` (RabbitMQ 4.4), or
-//! given back under a policy of delayed retry (4.3). To AMQP they are not there. And queues without a leader, because
-//! such a message can end a queue.
+//! Messages that a queue delays by a time of their own, and queues without a leader, because such a message can end a queue. The
+//! messages have the header `x-opt-delivery-time` (RabbitMQ 4.4), or were requeued under a policy with delayed retry (4.3). AMQP
+//! does not show them.
 //!
-//! The Erlang VM has no timer beyond 292 years after its start. The process of a queue whose next message is further away ends on
-//! every member, and again after each restart; the publish was confirmed (`tests/it/held_back.rs` shows it on 4.3.6).
+//! The Erlang VM has no timer beyond 292 years after its start. If the next message of a queue is further away, the queue's
+//! process ends on every member. It ends again after each restart; the publish was confirmed (`tests/it/held_back.rs` shows it on
+//! 4.3.6).
 
 use std::collections::BTreeMap;
 
@@ -19,13 +20,13 @@ use crate::{
     topology::{Topology, level::MAX_TTL_MS},
 };
 
-/// Nothing is delayed for longer than RabbitMQ's longest TTL, ten years: a time beyond that was written in another unit.
+/// A longer delay than RabbitMQ's longest TTL, ten years, is a time in a wrong unit.
 const FAR_MS: u64 = MAX_TTL_MS;
 
-/// The rule for a queue that no member leads.
+/// The rule for a queue without a leader.
 pub(crate) const NO_LEADER: &str = "no-leader";
 
-/// What one node says of its copy of a quorum queue.
+/// The state of a quorum queue's member, as one node reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberState {
     /// The node.
@@ -34,7 +35,7 @@ pub struct MemberState {
     pub state: String,
 }
 
-/// Queues that hold messages back, by numbers of `now`; a clock that is wrong by a day changes nothing.
+/// Queues with delayed messages, from the statistics at `now`; a clock that is wrong by a day makes no difference.
 pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -49,7 +50,7 @@ pub(super) fn findings(
     found.collect()
 }
 
-/// One that is no notice's delay, whatever queue it is in.
+/// A message that is delayed for longer than any notice, in any queue.
 fn for_years(kind: Kind<'_>, stats: &QueueStats, now: Timestamp) -> Option<Diagnostic> {
     let now_ms = u64::try_from(now.as_millisecond()).unwrap_or_default();
     let last = stats.last_delayed_at.filter(|last| last.saturating_sub(now_ms) > FAR_MS)?;
@@ -74,7 +75,7 @@ fn for_years(kind: Kind<'_>, stats: &QueueStats, now: Timestamp) -> Option<Diagn
     Some(found.because(why).fix(Fix::Purge { queue: stats.name.clone(), then }))
 }
 
-/// Where nothing but a TTL is to hold a message. In a business queue it may be a delayed retry.
+/// Delayed messages in a queue where only a TTL should delay. In a business queue they can be delayed retries.
 fn held_back(kind: Kind<'_>, stats: &QueueStats) -> Option<Diagnostic> {
     let why = match kind {
         Kind::Business => return None,
@@ -92,20 +93,20 @@ fn held_back(kind: Kind<'_>, stats: &QueueStats) -> Option<Diagnostic> {
     Some(found.because(why).fix(Fix::Text(fix.to_owned())))
 }
 
-/// To the second; a time that was written in another unit may have no date.
+/// The time, to the second; a time in a wrong unit may have no date.
 fn time(ms: u64) -> String {
     let at = i64::try_from(ms / 1_000).ok().and_then(|s| Timestamp::from_second(s).ok());
     at.map_or_else(|| format!("{ms} ms after 1970"), |at| at.to_string())
 }
 
-/// The broker does not say which queues have no leader.
+/// A warning that the broker did not report which queues have no leader.
 pub fn leaders_not_known(why: &str) -> Diagnostic {
     let text = format!("whether each queue has a leader is not known: {why}");
     Diagnostic::new(NO_LEADER, Severity::Warning, Subject::Area("Topology"), text)
         .fix(Fix::Text("overdue doctor, then run this again".to_owned()))
 }
 
-/// The queues of the topology that none of their members leads.
+/// The queues of the topology without a leader.
 pub fn no_leader(
     topology: &Topology,
     observed: &Snapshot,

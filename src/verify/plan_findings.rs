@@ -1,4 +1,4 @@
-//! What a plan would do, as findings: objects that are missing or have another shape.
+//! The changes of a plan as findings: missing or different objects.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::{
     topology::{Topology, file::QueueType, strategy::Strategy},
 };
 
-/// Without the exchange of what is put back, or a binding of it.
+/// The effect of a missing exchange for republished notices, or of a missing binding of it.
 const NO_WAY_BACK: &str = "workers cannot put back there what came early or is to be tried again";
 
-/// What becomes of messages until the plan is carried out, worst case; one finding per thing to do.
+/// The worst effect on messages until the plan is applied; one finding per task of the administrator.
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
     let shape = Shape { topology, plan, resolved, created: created(plan) };
-    // A queue that is being replaced is reported as changed, and no more.
+    // A queue that is being replaced is reported only as changed.
     let steps = plan.steps.iter().filter(|step| !shape.is_replaced(step.change.queue()));
     let steps = steps.filter_map(|step| shape.step(step));
     let refusals = plan.refusals.iter().filter_map(|refusal| shape.refusal(refusal));
@@ -35,7 +35,7 @@ pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) ->
     steps.chain(refusals).chain(draining).chain(exchanges).chain(notes).collect()
 }
 
-/// Exchanges and queues that the plan creates: what belongs to them is not reported again.
+/// Exchanges and queues that the plan creates; their bindings are not reported again.
 fn created(plan: &Plan) -> BTreeSet<&str> {
     let names = plan.changes().filter_map(|change| match change {
         Change::CreateExchange(exchange) => Some(exchange.name.as_str()),
@@ -60,7 +60,7 @@ fn note(note: &Note) -> Option<Diagnostic> {
                 "nothing says that overdue made it; one that it made is bound to {exchange} by {mark}"
             ),
         ),
-        // A rule of its own says it.
+        // Module `policies` reports it.
         Note::Policy { .. } => return None,
         Note::Consumed { queue, consumers } => note_on(
             "foreign-consumer",
@@ -105,7 +105,7 @@ impl Shape<'_> {
             apply_note("retired-queue", on(&mark.destination), message, &reason.to_string())
         };
         Some(match change {
-            // The marks are reported by their queues.
+            // The findings of the queues report the marks.
             Change::CreateExchange(it) if it.name == self.topology.mark_exchange() => return None,
             Change::CreateExchange(exchange) => self.exchange(&exchange.name),
             Change::CreateQueue(queue) => self.queue(queue),
@@ -114,7 +114,7 @@ impl Shape<'_> {
             Change::Leave(mark) => leaving(mark),
             Change::Unbind(mark) if mark.mark_of().is_some() => leaving(mark),
             Change::Unbind(binding) => retired(binding, reason),
-            // One that is still bound is reported as that.
+            // The finding of its binding reports the queue.
             Change::DeleteQueue { queue, .. } if self.is_unbound(queue) => return None,
             Change::DeleteQueue { queue, .. } => apply_note(
                 "retired-queue",
@@ -129,7 +129,7 @@ impl Shape<'_> {
         })
     }
 
-    /// Whether the plan takes a binding of it away.
+    /// Whether the plan removes a binding of the queue.
     fn is_unbound(&self, queue: &str) -> bool {
         let mut changes = self.plan.changes();
         changes.any(|it| matches!(it, Change::Unbind(binding) if binding.destination == queue))
@@ -182,7 +182,7 @@ impl Shape<'_> {
         error("changed-queue", on(&replaced.queue), list(&replaced.differences), &why)
     }
 
-    /// What becomes of messages where a queue or its binding is not there.
+    /// The effect on messages if a queue or its binding is missing.
     fn without(&self, queue: &Queue) -> String {
         if let Some(why) = self.without_compat(&queue.name) {
             return why.to_owned();
@@ -222,7 +222,7 @@ impl Shape<'_> {
             return Some(error("missing-binding", on(destination), what, why));
         }
         let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
-        // What comes due at another place has its own way.
+        // Messages that are due at another exchange have their own route.
         let why = match why {
             Some(_) if *source != self.topology.comes_out_at() && self.is_business(destination) => {
                 "what comes due with another strategy does not come to a worker".to_owned()
@@ -259,7 +259,7 @@ impl Shape<'_> {
                     Diagnostic::new("occupied-queue", Severity::Warning, on(queue), message);
                 Some(found.because("no worker with this topology takes them").fix(Fix::Text(fix)))
             }
-            // Of the command line, not of the broker.
+            // Refusals about the command line, not the broker.
             _ => None,
         }
     }
@@ -283,7 +283,7 @@ impl Shape<'_> {
         error("changed-exchange", exchange(name), list(differences), &reason)
     }
 
-    /// What becomes of messages without an exchange of `[compat.x-delay]`.
+    /// The effect on messages if an exchange of `[compat.x-delay]` is missing.
     fn compat_exchange(&self, name: &str) -> Option<&'static str> {
         let compat = self.topology.compat.as_ref()?;
         let old_name = name == compat.exchange;
@@ -301,7 +301,7 @@ impl Shape<'_> {
         due.then_some("what comes due there is stuck in its level, or waits for the worker")
     }
 
-    /// What becomes of messages without a queue of `[compat.x-delay]`.
+    /// The effect on messages if a queue of `[compat.x-delay]` is missing.
     fn without_compat(&self, queue: &str) -> Option<&'static str> {
         self.topology.compat.as_ref()?;
         if number_of(&self.topology.compat_queue(), queue).is_some() {
@@ -312,7 +312,7 @@ impl Shape<'_> {
         level.then_some("what has this `x-delay` goes through a worker")
     }
 
-    /// What is on its way for `[compat.x-delay]` comes back to its queue where levels or the ladder let it out.
+    /// Messages of `[compat.x-delay]` return to the compat queue when levels or the ladder expire them.
     fn compat_way_back(&self, binding: &Binding) -> Option<&'static str> {
         self.topology.compat.as_ref()?;
         let to_it = number_of(&self.topology.compat_queue(), &binding.destination).is_some();
@@ -328,7 +328,7 @@ impl Shape<'_> {
     }
 }
 
-/// It has to get its mark.
+/// The plan will add the mark.
 fn unmarked(mark: &Binding) -> Diagnostic {
     let (what, rule, subject) = if mark.to_queue {
         ("a queue", "unmarked-queue", on(&mark.destination))
@@ -344,7 +344,7 @@ fn retired(binding: &Binding, reason: &Reason) -> Diagnostic {
     let subject = if binding.to_queue { on(name) } else { exchange(name) };
     let message = format!("it is still bound to exchange {}", binding.source);
     let severity = match reason {
-        // One after the other, while what waits comes out.
+        // The plan unbinds these one after the other, while their messages leave.
         Reason::LadderRemoved { .. } | Reason::TimeoutRemoved { .. } => Severity::Note,
         _ => Severity::Warning,
     };
@@ -363,7 +363,7 @@ fn error(
     Diagnostic::new(rule, Severity::Error, subject, message).because(reason).fix(Fix::Apply)
 }
 
-/// What `overdue apply` puts in order, and does no harm until then.
+/// A note that `overdue apply` fixes; it does no harm until then.
 fn apply_note(
     rule: &'static str,
     subject: Subject,

@@ -1,4 +1,4 @@
-//! Policies that override or limit what the topology gave its queues and exchanges.
+//! Policies that override or limit the arguments of the topology's queues and exchanges.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     topology::Topology,
 };
 
-/// Policy keys that change nothing about a queue of ours: its argument wins, or they are about where it lives.
+/// Policy keys without effect on our queues: the argument wins, or the key is about placement.
 const HARMLESS: [&str; 11] = [
     "consumer-disconnected-timeout",
     "dead-letter-strategy",
@@ -33,10 +33,10 @@ const HARMLESS: [&str; 11] = [
     "target-group-size",
 ];
 
-/// Looked at together with `delayed-retry-type`.
+/// Keys that are judged together with `delayed-retry-type`.
 const RETRY_BOUNDS: [&str; 2] = ["delayed-retry-min", "delayed-retry-max"];
 
-/// One finding per setting and effect, with all the queues it is about: a catch-all policy hits every one.
+/// A finding per setting and effect, with all its queues: a catch-all policy applies to every queue.
 pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -56,7 +56,7 @@ pub(super) fn findings(
     hits.into_iter().map(|(hit, queues)| hit.finding(&queues)).collect()
 }
 
-/// What a policy does to a queue; the order is that of the report.
+/// The effect of a policy on a queue, in the order of the report.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Hit<'a> {
     policy: Option<&'a str>,
@@ -93,7 +93,7 @@ fn hits_of<'a>(
     })
 }
 
-/// What a key is set to; a time also in its unit.
+/// The value of a key; a time also with its unit.
 fn shown(key: &str, value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let ms = value.as_u64().filter(|_| ["message-ttl", "expires"].contains(&key));
@@ -125,7 +125,7 @@ impl Hit<'_> {
     }
 }
 
-/// What a policy key does to a queue; the order is that of the report.
+/// The effect of a policy key on a queue, in the order of the report.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Effect {
     severity: Severity,
@@ -146,7 +146,7 @@ struct InEffect<'a> {
 }
 
 impl InEffect<'_> {
-    /// What a key of the policy does to this queue; `None` where it does nothing.
+    /// The effect of a policy key on this queue; `None` if there is none.
     fn effect(&self, key: &str) -> Option<Effect> {
         match key {
             "message-ttl" => self.message_ttl(),
@@ -172,7 +172,7 @@ impl InEffect<'_> {
         }
     }
 
-    /// The smaller of argument and policy; messages that are in the queue already keep the TTL they came with.
+    /// The smaller of argument and policy wins; messages that are already in the queue keep their TTL.
     fn message_ttl(&self) -> Option<Effect> {
         let own = self.effective.argument("message-ttl");
         match self.role {
@@ -183,7 +183,7 @@ impl InEffect<'_> {
         }
     }
 
-    /// By policy it overrides the argument on quorum queues. Where there is a limit, that is reported with the limit.
+    /// On quorum queues the policy overrides the argument. If there is a limit, the finding of the limit covers this.
     fn overflow(&self) -> Option<Effect> {
         let at_least_once =
             self.effective.own_first("dead-letter-strategy") == Some("at-least-once");
@@ -208,13 +208,13 @@ impl InEffect<'_> {
         })
     }
 
-    /// The argument wins; the parking lot has none.
+    /// The argument wins; the parking lot has no argument.
     fn dead_letter_exchange(&self) -> Option<Effect> {
         let own = self.effective.queue.arguments.contains_key("x-dead-letter-exchange");
         (!own).then(|| note("what is rejected there goes on to that exchange"))
     }
 
-    /// The topology sets none, so the policy's is used.
+    /// The topology sets no routing key, so the policy's key is used.
     fn dead_letter_routing_key(&self) -> Option<Effect> {
         match self.role {
             Kind::Delay(_) => {
@@ -225,7 +225,7 @@ impl InEffect<'_> {
         }
     }
 
-    /// Nobody consumes from a level, so its limit is never reached.
+    /// A delay queue has no consumers, so messages never reach its limit.
     fn delivery_limit(&self) -> Option<Effect> {
         let limit = self.effective.delivery_limit().filter(|_| self.effective.is_quorum())?;
         let own = self.effective.argument("delivery-limit");
@@ -252,12 +252,12 @@ impl InEffect<'_> {
 
 const ALTERNATE: &str = "alternate-exchange";
 
-/// Of an exchange to which workers put notices back, if it has an alternate exchange.
+/// The effect of an alternate exchange on an exchange to which workers republish notices.
 pub(super) const SAYS_NOTHING: &str =
     "what workers put back for a level that is gone is confirmed, and goes there";
 
-/// Alternate exchanges for those that cannot have one: it gets at once what the plugin is to hold, and when it is due it
-/// comes again. And federation, which brings in what is published elsewhere.
+/// Alternate exchanges on exchanges that must not have one: the plugin sends every notice to it at once, and again when the
+/// notice is due. And federation, which brings messages from another broker.
 pub(super) fn of_exchanges(topology: &Topology, observed: &Snapshot) -> Vec<Diagnostic> {
     let desired = topology.objects().exchanges;
     let mut found: BTreeMap<(&str, &str, String, &str), Vec<&str>> = BTreeMap::new();
@@ -296,14 +296,14 @@ pub(super) fn of_exchanges(topology: &Topology, observed: &Snapshot) -> Vec<Diag
     found.into_iter().map(finding).collect()
 }
 
-/// What policies will do to the topology once `plan` is carried out, as [`findings`] then says it.
+/// The findings that policies will cause after `plan` is applied, as [`findings`] reports them.
 pub fn foreseen(topology: &Topology, observed: &Snapshot, plan: &Plan) -> Vec<Diagnostic> {
     let mut after = observed.clone();
     for change in plan.changes().cloned() {
         match change {
             Change::CreateExchange(it) => drop(after.objects.exchanges.insert(it.name.clone(), it)),
             Change::CreateQueue(it) => drop(after.objects.queues.insert(it.name.clone(), it)),
-            // The marks say whose a queue is.
+            // The marks show the owner of a queue.
             Change::Bind(it) => drop(after.objects.bindings.insert(it)),
             Change::DeleteQueue { queue, .. } => drop(after.objects.queues.remove(&queue)),
             _ => {}
@@ -317,9 +317,8 @@ pub fn foreseen(topology: &Topology, observed: &Snapshot, plan: &Plan) -> Vec<Di
     found
 }
 
-/// What the policies of a virtual host come to for a queue that may not be there yet. An operator policy is merged into the
-/// policy: of two numbers the smaller one, otherwise its own.
-/// <https://www.rabbitmq.com/docs/policies#operator-policies>
+/// The merged policies for a queue that may not exist yet. An operator policy is merged into the policy: of two numbers the
+/// smaller one wins, otherwise the operator's value. <https://www.rabbitmq.com/docs/policies#operator-policies>
 fn effective(observed: &Snapshot, queue: &Queue) -> QueueStats {
     let of_type = format!("{}_queues", queue.kind);
     let applied = |policies| applied(policies, &queue.name, &of_type);
@@ -341,7 +340,7 @@ fn effective(observed: &Snapshot, queue: &Queue) -> QueueStats {
     }
 }
 
-/// The one that applies to an object. A pattern that is none here is the broker's own affair: it says so at the next reading.
+/// The policy that applies to an object. Skips a pattern that this program cannot read: the broker's next answer decides.
 fn applied<'a>(policies: &'a [Policy], name: &str, kind: &str) -> Option<&'a Policy> {
     let is_for = |it: &&Policy| {
         let fits = it.apply_to == "all"

@@ -1,4 +1,4 @@
-//! Canaries: messages that go the way of a notice and come back to the one who sent them.
+//! Canaries: messages that take the route of a notice and return to their sender.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -21,53 +21,53 @@ use crate::{
     },
 };
 
-/// A canary cannot be earlier than its TTL, but for the grain of two clocks.
+/// Tolerance for two clocks: a canary cannot arrive before its TTL.
 const EARLY_MS: i64 = 50;
 
-/// Where no level is as long, it goes through a worker.
+/// A delay that is not a level, and so goes through a worker.
 const SHORTEST_MS: u64 = 1_000;
 
-/// What is sent, and the queue it comes back to.
+/// The messages of a probe, and the queue that they return to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canaries {
     /// The temporary queue, `orders.probe.<word>`.
     pub queue: String,
-    /// One per level, and per other exchange that publishers use, then one per timeout.
+    /// A canary per level, per other exchange that publishers use, then per timeout.
     pub list: Vec<Canary>,
-    /// Delays that are longer than the probe may take.
+    /// Delays that are longer than the probe.
     pub too_long: Vec<String>,
-    /// What else is not tried, and why.
+    /// Other omissions, with reasons.
     pub left_out: Vec<String>,
 }
 
-/// One canary.
+/// A message of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canary {
-    /// Unique in this probe; also its `message-id`.
+    /// The `message-id`, unique in this probe.
     pub id: String,
-    /// Where it is published, and for how long the broker holds it.
+    /// The exchange and routing key of the message, and its time on the broker.
     pub route: Route,
     /// The delay by its name.
     pub delay: Level,
-    /// What holds it.
+    /// The level or exchange that delays the message.
     pub through: Tried,
-    /// What it tries.
+    /// The object under test.
     pub subject: Tried,
-    /// Where it comes out.
+    /// The exchange from which the message returns.
     pub comes_out_at: String,
-    /// What the temporary queue is bound by there to get it.
+    /// The binding key of the temporary queue at that exchange.
     pub binding: String,
 }
 
-/// What a canary tries. In JSON: `{"kind": "level", "name": "5s"}`.
+/// The object that a canary tests. In JSON: `{"kind": "level", "name": "5s"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum Tried {
-    /// A level: whether what is published to it comes out again.
+    /// A level: its messages leave it again.
     Level(String),
-    /// Another exchange that publishers use, of a ladder or of the plugin: the same.
+    /// Another exchange that publishers use, of a ladder or of the plugin: its messages leave it again.
     Exchange(String),
-    /// A timeout: whether what is due for it comes out of the due exchange.
+    /// A timeout: its due messages leave the due exchange.
     Timeout(String),
 }
 
@@ -87,29 +87,29 @@ impl fmt::Display for Tried {
     }
 }
 
-/// What became of a canary.
+/// The result of a canary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It came back.
+    /// The canary returned.
     Arrived {
-        /// So long after it was published.
+        /// The time since the canary was published.
         after: Duration,
     },
-    /// The broker did not take it.
+    /// The broker refused the canary.
     Refused {
-        /// What the broker said.
+        /// The answer of the broker.
         reason: String,
     },
-    /// It did not come back in time.
+    /// The canary did not return in time.
     Lost,
 }
 
 impl Canaries {
-    /// A canary for each level that lets go within `within`, for each other exchange that publishers use, and for each
-    /// timeout through what lets go first.
+    /// A canary for each level that expires within `within`, for each other exchange that publishers use, and for each
+    /// timeout, through the shortest delay.
     ///
-    /// `word` stands in place of a timeout in the routing keys of the first ones; it must be no timeout's name. `None`
-    /// where everything takes longer.
+    /// `word` replaces the timeout in the routing keys of the first two kinds; it must not be the name of a timeout. `None`
+    /// if every delay is longer.
     pub fn new(topology: &Topology, word: &str, within: Duration) -> Option<Self> {
         let (trials, longer) = topology.trials(word, within);
         let first = trials.iter().min_by_key(|trial| trial.route.holds)?.route.clone();
@@ -123,7 +123,7 @@ impl Canaries {
             binding: format!("#.{word}"),
         });
         let timeouts = topology.timeouts.iter().filter_map(|timeout| {
-            // Where nothing else is in the key, what really comes due meanwhile is not to be copied.
+            // The plugin's routing key has no level: without `word`, the binding would copy real notices that become due.
             let end = match first.x_delay {
                 Some(_) => format!("{word}.{}", timeout.name),
                 None => timeout.name.clone(),
@@ -134,7 +134,7 @@ impl Canaries {
                 .find(|it| it.route.exchange == first.exchange && it.route.holds == first.holds)?;
             Some(Canary {
                 id: format!("{word}-{}", trial.route.routing_key),
-                // Not `#.unpaid`: that would copy everything that comes due meanwhile.
+                // Not `#.unpaid`: that would copy all notices that become due during the probe.
                 binding: trial.route.routing_key.clone(),
                 comes_out_at: topology.comes_out_at(),
                 through: tried(&trial),
@@ -151,8 +151,8 @@ impl Canaries {
         })
     }
 
-    /// With those that programs for the plugin would send: one with the `x-delay` of a level, and one with another,
-    /// which a worker delays. None is sent that a consumer of others would get, or that nobody would send on.
+    /// Adds canaries that a program for the plugin would send: one with the `x-delay` of a level, and another that a worker
+    /// delays. Omits each if a foreign consumer would get it, or no worker would delay it.
     pub fn with_taken_over(
         mut self,
         topology: &Topology,
@@ -187,7 +187,7 @@ impl Canaries {
     }
 }
 
-/// Queues of others that get what comes out there.
+/// Foreign queues that get the due messages.
 fn listeners(topology: &Topology, observed: &Snapshot, word: &str) -> Vec<String> {
     let routed = route(&observed.objects, &topology.compat_due_exchange(), word);
     let parked = topology.parked_queue();
@@ -202,7 +202,7 @@ fn is_consumed(topology: &Topology, observed: &Snapshot) -> bool {
 
 fn other_delay(topology: &Topology) -> Option<Ttl> {
     let is_level = |ms: &u64| topology.levels.iter().any(|level| level.ttl().as_millis() == *ms);
-    // One more than there are levels cannot all be levels.
+    // A level more than exist cannot be a level, so the search ends.
     let more = u64::try_from(topology.levels.len()).unwrap_or(u64::MAX);
     (SHORTEST_MS..=SHORTEST_MS.saturating_add(more))
         .find(|ms| !is_level(ms))
@@ -239,45 +239,45 @@ fn tried(trial: &Trial) -> Tried {
     if trial.is_level { Tried::Level(name) } else { Tried::Exchange(name) }
 }
 
-/// What the probe says.
+/// The results of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// How long the longest canary could wait, in milliseconds.
+    /// The longest delay of a canary, in milliseconds.
     pub within_ms: u64,
-    /// One line per canary.
+    /// A result per canary.
     pub canaries: Vec<Line>,
-    /// Delays that were not tried, because they are longer.
+    /// Delays that were longer, and so were not tried.
     pub not_tried: Vec<String>,
-    /// What else was not tried, and why.
+    /// Other omissions, with reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// What is wrong; part of the report's findings.
+    /// The faults, as a part of the report's findings.
     #[serde(skip)]
     pub findings: Vec<Diagnostic>,
 }
 
-/// What one canary says.
+/// The result of a canary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// What it tried.
+    /// The object under test.
     pub subject: Tried,
-    /// The delay it went through.
+    /// The delay of the canary.
     pub level: String,
-    /// What held it so long.
+    /// The level or exchange that delayed it.
     #[serde(skip)]
     pub through: Tried,
-    /// Whether it went through an exchange that is taken over, with this delay for its `x-delay`.
+    /// Whether the canary tested an exchange that is taken over, with this delay as `x-delay`.
     #[serde(skip)]
     pub taken_over: bool,
-    /// How much later than this delay it came; negative is early; not there where it did not come.
+    /// Milliseconds after the delay, negative if early; `None` if the canary did not arrive.
     pub late_ms: Option<i64>,
-    /// Why it did not come, where the broker said so.
+    /// The reason for which the broker refused the canary.
     pub refused: Option<String>,
-    /// For a timeout: its queues that are bound to get what the canary got.
+    /// The queues of the timeout that are bound to get the same messages.
     pub bound: Vec<String>,
 }
 
-/// Compares what was sent with what came back. `observed` says which queues are bound for a timeout.
+/// Compares the sent with the returned canaries. `observed` has the queues that are bound for a timeout.
 pub fn judge(
     topology: &Topology,
     observed: &Snapshot,
@@ -324,7 +324,7 @@ fn line(
     Line { subject, level, through, taken_over, late_ms, refused, bound }
 }
 
-/// The queues of the canary's timeout that its routing key leads to from where it comes out.
+/// The queues of the canary's timeout that get messages with its routing key.
 fn bound(topology: &Topology, observed: &Snapshot, canary: &Canary) -> Vec<String> {
     let Tried::Timeout(name) = &canary.subject else { return Vec::new() };
     let Some(timeout) = topology.timeout(name) else { return Vec::new() };
@@ -356,7 +356,7 @@ fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> O
             "its canary did not come back".to_owned(),
             "a notice that is published to it does not come out either, or much too late",
         )),
-        // What holds it is to blame, and reported already.
+        // The level or exchange that delays it is the cause, and already reported.
         (None, None, Tried::Timeout(_)) if !delay_works => None,
         (None, None, Tried::Timeout(_)) => Some(error(
             format!("its canary did not come back through exchange {}", topology.comes_out_at()),

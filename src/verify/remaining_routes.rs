@@ -1,5 +1,5 @@
-//! Rules about exchanges, queues and bindings taken together. Whatever a topology becomes keeps them all, which a test
-//! shows for any topology; what is on a broker may not.
+//! Rules about exchanges, queues and bindings together. The objects of a topology keep all rules (a test shows it for any
+//! topology); the objects on a broker may not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,9 +23,9 @@ use crate::{
 /// A named rule about objects.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Stays the same from version to version.
+    /// Stable across versions.
     pub name: &'static str,
-    /// How bad its findings are.
+    /// The severity of each finding.
     pub severity: Severity,
     run: fn(&Examined<'_>) -> Vec<Draft>,
 }
@@ -47,7 +47,7 @@ pub const RULES: &[Rule] = &[
     rule(Severity::Warning, "at-least-once", at_most_once),
 ];
 
-/// Runs every rule on the queues and exchanges of `topology` among `objects`. They see arguments, not policies.
+/// Runs every rule on the topology's queues and exchanges in `objects`. The rules see arguments, not policies.
 pub fn check(topology: &Topology, objects: &Objects) -> Vec<Diagnostic> {
     let examined = Examined { topology, objects };
     let run = |rule: &Rule| {
@@ -58,8 +58,8 @@ pub fn check(topology: &Topology, objects: &Objects) -> Vec<Diagnostic> {
     RULES.iter().flat_map(run).collect()
 }
 
-/// What these rules find beyond what is reported already: they run on the objects as they are once that is put
-/// right. So what is left comes from objects that are not the topology's, or from generations that are retired.
+/// Findings that other modules do not report: the rules run on the objects after all other findings are fixed. The remaining
+/// findings are about foreign objects and retired generations.
 pub(super) fn findings(
     topology: &Topology,
     observed: &Snapshot,
@@ -69,8 +69,8 @@ pub(super) fn findings(
     check(topology, &put_right(topology, &observed.objects, plan, resolved))
 }
 
-/// The objects on the broker with everything that the topology wants, without bindings between its own objects that
-/// it does not want, and without queues that are being replaced or deleted.
+/// The objects on the broker after repair: with all objects of the topology, and without unwanted bindings between them.
+/// Queues that are being replaced or deleted are left out.
 fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Resolved) -> Objects {
     let mut objects = observed.clone();
     let ours = |name: &str, is_queue: bool| {
@@ -98,32 +98,32 @@ fn put_right(topology: &Topology, observed: &Objects, plan: &Plan, resolved: &Re
     objects
 }
 
-/// Whether an exchange is, or was, in front of shards of the topology.
+/// Whether an exchange is or was in front of the topology's shards.
 fn is_of_shards(topology: &Topology, observed: &Objects, exchange: &str) -> bool {
     let kind = observed.exchanges.get(exchange).map(|exchange| exchange.kind.as_str());
     kind == Some(CONSISTENT_HASH) && observed.owner_of_exchange(exchange) == Some(&topology.name)
 }
 
-/// A topology, and objects of which some are its own.
+/// A topology, and objects that include its own.
 struct Examined<'a> {
     topology: &'a Topology,
     objects: &'a Objects,
 }
 
 impl<'a> Examined<'a> {
-    /// The queues of the topology that are there, with what they are for.
+    /// The topology's queues that exist, each with its role.
     fn queues(&self) -> impl Iterator<Item = (&'a Queue, Kind<'a>)> {
         let Self { topology, objects } = *self;
         let role = move |queue| Some((queue, role(topology, objects, queue)?));
         objects.queues.values().filter_map(role)
     }
 
-    /// The role of a queue; `None` where it is not the topology's.
+    /// The role of a queue; `None` for a foreign queue.
     fn role(&self, queue: &str) -> Option<Kind<'a>> {
         role(self.topology, self.objects, self.objects.queues.get(queue)?)
     }
 
-    /// How many of the queues that a routing key leads to get the same message: of the shards of a timeout one does.
+    /// How many of `queues` get a copy of a message: all shards of a timeout together get one.
     fn takers(&self, queues: &BTreeSet<String>) -> usize {
         let bases = self.topology.timeouts.iter().filter(|timeout| timeout.shards.is_some());
         let bases: Vec<String> = bases.map(|it| self.topology.business_queue(it)).collect();
@@ -134,7 +134,7 @@ impl<'a> Examined<'a> {
         queues.iter().map(shared).collect::<BTreeSet<_>>().len()
     }
 
-    /// What publishers may send to an exchange, or come out of the due exchange: routing keys.
+    /// Routing keys of messages that publishers may send to an exchange, or that become due at the due exchange.
     fn keys(&self, exchange: &str) -> impl Iterator<Item = String> {
         let due = exchange == self.topology.due_exchange();
         let sent = self.topology.publications();
@@ -142,16 +142,16 @@ impl<'a> Examined<'a> {
     }
 }
 
-/// Whether messages come out of a queue by themselves.
+/// Whether messages expire in a queue.
 fn expires(queue: &Queue) -> bool {
     queue.message_ttl_ms().is_some()
 }
 
-/// Cycles of queues that all have a TTL. A queue without one waits for a consumer, which is a way out, and a
-/// rejection there is what RabbitMQ allows a cycle for (<https://www.rabbitmq.com/docs/dlx#dead-letter-cycle>).
+/// Cycles of queues that all have a TTL. A queue without a TTL waits for a consumer, which ends the cycle; and RabbitMQ
+/// allows a cycle with a rejection (<https://www.rabbitmq.com/docs/dlx#dead-letter-cycle>).
 fn dead_letter_cycles(examined: &Examined<'_>) -> Vec<Draft> {
     let mut on_a_cycle: BTreeSet<&str> = BTreeSet::new();
-    // One binding that leads back makes a cycle of every level, so those through one exchange are one finding.
+    // A single wrong binding makes a cycle of every level, so all cycles through an exchange are one finding.
     let mut through: BTreeMap<Option<&str>, Vec<Vec<&str>>> = BTreeMap::new();
     let mut next = Targets::new();
     for (queue, _) in examined.queues() {
@@ -184,10 +184,10 @@ fn cycle(cycles: &[Vec<&str>]) -> Option<Draft> {
     Some(draft.because(reason).fix(Fix::Text(fix.to_owned())))
 }
 
-/// Of each queue that was looked at [`targets`]: every queue of a ladder leads to all smaller ones.
+/// A cache of [`targets`] by queue: every queue of a ladder routes to all smaller ones.
 type Targets<'a> = BTreeMap<&'a str, Vec<&'a Queue>>;
 
-/// The queues that a message passes from `start` until it is there again, `start` first; the shortest way.
+/// The shortest path on which a message returns to `start`: the queues, `start` first.
 fn way_back<'a>(
     objects: &'a Objects,
     known: &mut Targets<'a>,
@@ -225,15 +225,15 @@ fn path_to<'a>(
     names
 }
 
-/// Queues with a TTL that what expires in `queue` may get to.
+/// Queues with a TTL that a message expired in `queue` can reach.
 fn targets<'a>(objects: &'a Objects, queue: &Queue) -> Vec<&'a Queue> {
     let routed = dead_letters(objects, queue).filter(|_| expires(queue)).unwrap_or_default();
     let queues = routed.queues.iter().filter_map(|name| objects.queues.get(name));
     queues.filter(|queue| expires(queue)).collect()
 }
 
-/// What publishers send and what comes due has to reach a queue, whatever its routing key is. The exchange of the
-/// delayed message plugin can have no alternate exchange: it would get everything at once.
+/// Every published or due message must reach a queue, whatever its routing key. The plugin's exchange cannot have an
+/// alternate exchange, which would get every message at once.
 fn incomplete_alternates(examined: &Examined<'_>) -> Vec<Draft> {
     let Examined { topology, objects } = examined;
     let unrouted_due = format!(
@@ -282,7 +282,7 @@ fn incomplete(objects: &Objects, exchange: &Exchange) -> Option<Draft> {
     Some(about(message).fix(Fix::Apply))
 }
 
-/// A routing key of messages that reach no queue from `exchange`.
+/// A routing key whose messages reach no queue from `exchange`.
 fn lost_key(objects: &Objects, exchange: &str) -> Option<String> {
     let bindings = objects.bindings.iter().filter(|binding| binding.source == exchange);
     let keys = bindings.map(|binding| example(&binding.routing_key));
@@ -290,7 +290,7 @@ fn lost_key(objects: &Objects, exchange: &str) -> Option<String> {
     keys.find(|key| route(objects, exchange, key).queues.is_empty())
 }
 
-/// The binding to another exchange that takes such messages.
+/// The binding to another exchange that takes these messages.
 fn hiding<'a>(objects: &'a Objects, exchange: &str, key: &str) -> Option<&'a Binding> {
     let mut bindings = objects.bindings.iter().filter(|b| b.source == exchange && !b.to_queue);
     bindings.find(|b| overlap(&b.routing_key, key))
@@ -332,14 +332,14 @@ fn missing(examined: &Examined<'_>, queue: &Queue, exchange: &str) -> Option<Dra
     Some(Draft::about(Subject::Queue(queue.name.clone()), message).fix(Fix::Text(fix)))
 }
 
-/// What comes due in a level belongs into the queue of its timeout; other dead letters into any queue.
+/// A due message of a level must reach the queue of its timeout; other dead letters may reach any queue.
 fn misdirected(
     examined: &Examined<'_>,
     queue: &Queue,
     role: Kind<'_>,
     exchange: &str,
 ) -> Option<Draft> {
-    // Who listens there is not of this topology; what nobody wants is parked.
+    // The queues there are foreign; the broker parks a message that none of them takes.
     if exchange == examined.topology.compat_due_exchange() {
         return None;
     }
@@ -348,7 +348,7 @@ fn misdirected(
         let routed = route(examined.objects, exchange, &key.text);
         let arrives = routed.queues.iter().any(|target| match &key.queue {
             Some(base) => is_of(base, target),
-            // A level may set one routing key for all that is due.
+            // A level may set the same routing key for all due messages.
             None if role != Kind::Business => examined.role(target) == Some(Kind::Business),
             None => true,
         });
@@ -368,7 +368,7 @@ fn misdirected(
     let message =
         format!("{name} leads what comes out of it with the routing key {} to {to}", key.text);
     let fix = match exchange {
-        // Nothing can be bound to it.
+        // The default exchange takes no bindings.
         "" => format!("create queue {}, and move what comes into it to exchange {due}", key.text),
         _ if exchange == due => {
             format!("bind the queue of its timeout to {name} by {}", key.text)
@@ -386,11 +386,11 @@ fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
     exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
 }
 
-/// One finding, with one routing key for each set of queues.
+/// A finding for all sets of queues, with a routing key for each.
 fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
     let due = exchange == examined.topology.due_exchange();
     let counts = |queue: &String| match examined.role(queue) {
-        // What is due and goes back into a level is a cycle, which has a rule of its own.
+        // A due message that returns to a level is a cycle, which another rule reports.
         Some(Kind::Delay(_)) => !due,
         role => role.is_some(),
     };
@@ -426,7 +426,7 @@ fn several(examined: &Examined<'_>, exchange: &str, cases: &str) -> Draft {
     Draft::about(Subject::Exchange(exchange.to_owned()), message).because(reason).fix(fix)
 }
 
-/// Both are needed; without reject-publish the broker silently falls back to at-most-once
+/// At-least-once needs both; without reject-publish the broker silently falls back to at-most-once
 /// (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>).
 const NEEDED: [(&str, &str); 2] =
     [("x-dead-letter-strategy", "at-least-once"), ("x-overflow", "reject-publish")];

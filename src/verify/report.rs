@@ -12,25 +12,25 @@ use crate::{
     topology::Topology,
 };
 
-/// Version of `verify -o json`.
+/// The format version of `verify -o json`.
 const VERSION: u32 = 2;
 
 /// The answer of `overdue verify`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerifyReport {
-    /// Of this format.
+    /// The format version.
     pub version: u32,
-    /// Whether everything is as it should be; notes do not count.
+    /// Whether there is no finding above a note.
     pub ok: bool,
     /// The topology's name.
     pub topology: String,
     /// The virtual host that was read.
     pub virtual_host: String,
-    /// The last line of the text.
+    /// The last line of the text output.
     pub summary: String,
-    /// Worst first.
+    /// Sorted by severity, worst first.
     pub findings: Vec<Rendered>,
-    /// What became of the canaries, where they were sent.
+    /// The results of the canaries, if they were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
 }

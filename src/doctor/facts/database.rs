@@ -1,44 +1,44 @@
-//! What is known about PostgreSQL, as data.
+//! Facts about PostgreSQL.
 
 use std::{fmt, time::Duration};
 
 use super::{Asked, Encryption, Gap, Skew};
 use crate::{condition::obstacle::Attempt, doctor::effect_plan::EffectPlan, text::length};
 
-/// What to do where nothing is known because there is no session.
+/// The fix of a check that had no session.
 pub(in crate::doctor) const NO_SESSION: &str = "see the errors above";
 
-/// What is known about PostgreSQL.
+/// Facts about PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct DatabaseFacts {
-    /// Where it is, without the password.
+    /// The server's address, without the password.
     pub address: String,
     /// Whether the host is this machine.
     pub loopback: bool,
-    /// What became of a connection.
+    /// The result of a connection.
     pub session: Session,
-    /// The tables that are ours.
+    /// The tables of `overdue`.
     pub tables: Asked<Vec<Table>>,
     /// The schemas of the search path.
     pub schemas: Asked<Vec<Schema>>,
-    /// The outbox.
+    /// The backlog of the outbox.
     pub outbox: Asked<Outbox>,
-    /// What order services write with `schedule()`.
+    /// The backlog of notices that order services write with `schedule()`.
     pub scheduled: Asked<Scheduled>,
-    /// The plan of each effect, where its SQL fits, by name.
+    /// The plan of each effect, by name; an error if its SQL does not fit.
     pub effects: Vec<(String, Asked<EffectPlan>)>,
-    /// How each effect's overdue orders are found, by name.
+    /// The sweep of each effect, by name.
     pub sweeps: Vec<(String, Asked<Sweep>)>,
-    /// Whether overdue orders of each effect can be closed, by name; not tried where its SQL does not fit.
+    /// Whether each effect can close overdue orders, by name; effects whose SQL does not fit are not tried.
     pub attempts: Vec<(String, Asked<Attempt>)>,
-    /// What holds back VACUUM.
+    /// The transactions and slots that hold back VACUUM.
     pub horizon: Asked<Horizon>,
-    /// Its clock against this machine's.
+    /// The database's clock, compared with this machine's.
     pub clock: Asked<Skew>,
 }
 
 impl DatabaseFacts {
-    /// No session, and so nothing else.
+    /// All facts missing, because there is no session.
     pub fn unknown(address: String, loopback: bool, session: Session) -> Self {
         let gap = Gap::new("no session", NO_SESSION);
         Self {
@@ -58,72 +58,72 @@ impl DatabaseFacts {
     }
 }
 
-/// What became of a connection to PostgreSQL.
+/// The result of a connection to PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
-    /// A pooler is between that keeps no prepared statements.
+    /// A pooler that keeps no prepared statements is in front of the server.
     Pooled(String),
-    /// It stands.
+    /// The session is open.
     Open(Server),
-    /// Nobody answers, or the URL cannot be used.
+    /// The server does not answer, or the URL cannot be used.
     Unreachable(String),
-    /// The login is refused, or there is no such database.
+    /// The server refused the login, or there is no such database.
     LoginRefused(String),
 }
 
 /// A user of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum User {
-    /// Who may do everything.
+    /// A superuser.
     Super(String),
-    /// Who may do what was granted.
+    /// A user with granted rights.
     Other(String),
 }
 
-/// What the server says about itself and this session.
+/// Properties of the server and this session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Who has logged in.
+    /// The user of this session.
     pub user: User,
     /// `server_version_num`, e.g. 180000.
     pub version_num: i32,
-    /// How this session is encrypted.
+    /// The encryption of this session.
     pub tls: Encryption,
-    /// Whether it is a standby.
+    /// Whether the server is a standby.
     pub standby: bool,
     /// Whether transactions are read-only.
     pub read_only: bool,
     /// `max_connections`
     pub max_connections: i64,
-    /// Connections kept for superusers and other roles.
+    /// Connections reserved for superusers and other roles.
     pub reserved: i64,
-    /// Client connections at this moment, this one included.
+    /// Current client connections, including this one.
     pub used: i64,
     /// `track_commit_timestamp`
     pub commit_timestamps: bool,
-    /// `lock_timeout` of a connection that closes orders; zero where it waits without end.
+    /// `lock_timeout` of a connection that closes orders; 0 waits without a limit.
     pub lock_timeout_ms: i64,
-    /// Behind a pooler that keeps what connections are opened with: the settings of it that the user lacks, with their values.
+    /// The settings that the user lacks, with their values, if a pooler drops start-up options.
     pub behind_pooler: Option<Vec<(String, String)>>,
 }
 
-/// A table of ours.
+/// A table of `overdue`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// As it is looked for along the search path.
+    /// The name for the lookup along the search path.
     pub name: String,
     /// Whether it is found along the search path.
     pub exists: bool,
-    /// Rights on it that the user lacks.
+    /// Rights that the user lacks on the table.
     pub lacks: Vec<String>,
 }
 
 impl Table {
-    /// Whether this is the login of a person who looks, and puts back what is parked: it deletes in none of them.
+    /// Whether this is the login of a person who reads, and replays parked messages: it may delete from no table.
     pub fn only_read(tables: &[Self]) -> bool {
         let lacks = |table: &Self, privilege: &str| table.lacks.iter().any(|it| it == privilege);
         tables.iter().all(|table| {
-            // Whoever is on call pauses and resumes.
+            // A person on call may pause and resume.
             table.name == "pauses"
                 || table.exists
                     && lacks(table, "DELETE")
@@ -135,56 +135,56 @@ impl Table {
 /// A schema of the search path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// Quoted where it has to be.
+    /// The schema's name, quoted if necessary.
     pub name: String,
-    /// Whether this user may use it; otherwise nothing is found there.
+    /// Whether this user has USAGE; without it no table is found there.
     pub may_use: bool,
-    /// Who may create in it, beside its owner and this user.
+    /// Other users and roles that may create in it, except its owner.
     pub creators: Vec<String>,
 }
 
-/// What waits in the outbox.
+/// The backlog of the outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outbox {
-    /// Events.
+    /// The number of events.
     pub events: u64,
-    /// Age of the oldest in milliseconds, by the database's clock.
+    /// Age of the oldest event in milliseconds, by the database's clock.
     pub oldest_ms: u64,
-    /// Events that the broker refuses or does not confirm, and those behind them.
+    /// Events that the broker refuses or does not confirm, and the events behind them.
     pub refused: u64,
-    /// The event name of which that has been so for the longest time.
+    /// The event name that has been refused for the longest time.
     pub longest: Option<RefusedName>,
     /// Events that can never be published.
     pub unpublishable: u64,
-    /// Why one of them cannot.
+    /// The reason for one of these events.
     pub unpublishable_reason: Option<String>,
 }
 
 /// An event name that the broker refuses or does not confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedName {
-    /// The name.
+    /// The event's name.
     pub event: String,
-    /// For how many milliseconds, by the database's clock.
+    /// Milliseconds for which it has been refused, by the database's clock.
     pub lasts_ms: u64,
-    /// The order of the oldest such event; `None` where it was published at this moment.
+    /// The order of the oldest refused event; `None` if it has just been published.
     pub order_id: Option<String>,
-    /// Why it waits.
+    /// The reason of the refusal.
     pub reason: Option<String>,
 }
 
-/// What waits to be published of what `schedule()` wrote.
+/// The backlog of notices from `schedule()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduled {
-    /// A table that is missing, or rights on one; then nothing else is known.
+    /// A missing table or missing rights; then the other facts are unknown.
     pub lacks: Option<String>,
-    /// Notices.
+    /// The number of notices.
     pub notices: u64,
-    /// Age of the oldest in milliseconds, by the database's clock.
+    /// Age of the oldest notice in milliseconds, by the database's clock.
     pub oldest_ms: u64,
-    /// Notices that were set aside.
+    /// Notices that were moved to `scheduled_notices_refused`.
     pub refused: u64,
-    /// Why one of them was.
+    /// The reason for one of these notices.
     pub reason: Option<String>,
     /// The timeout of the oldest notice.
     pub timeout: Option<String>,
@@ -192,22 +192,22 @@ pub struct Scheduled {
     pub zoneless: Vec<ZonelessTrigger>,
 }
 
-/// A trigger that calls `schedule_row()` without a time zone, for a column that has none. Names are as SQL has them.
+/// A trigger that calls `schedule_row()` without a time zone, for a column without one. Names are quoted as in SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonelessTrigger {
-    /// Its name.
+    /// The trigger's name.
     pub name: String,
-    /// Its table.
+    /// The trigger's table.
     pub table: String,
     /// The column of the deadline.
     pub column: String,
-    /// The type of that.
+    /// The type of that column.
     pub column_type: String,
-    /// The statement that makes it again, with the zone UTC.
+    /// The statement that creates the trigger again, with the zone UTC.
     pub write: String,
-    /// The time zone of the session that was asked.
+    /// The time zone of the session of this check.
     pub session_zone: String,
-    /// How many seconds it is ahead of UTC.
+    /// Seconds by which that time zone is ahead of UTC.
     pub east_s: i64,
 }
 
@@ -227,47 +227,47 @@ impl fmt::Display for ZonelessTrigger {
     }
 }
 
-/// How overdue orders are found.
+/// The search for overdue orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sweep {
     /// The effect has no `overdue_sql`.
     None,
-    /// The plan that PostgreSQL makes for any limit and grace.
+    /// The plan for any limit and grace.
     Planned {
-        /// Tables it reads from end to end, although it was asked not to.
+        /// Tables read from end to end although PostgreSQL was told to avoid it.
         scans: Vec<String>,
     },
 }
 
-/// What keeps VACUUM from removing rows that are deleted from now on.
+/// The causes that keep VACUUM from removing rows that are deleted now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
-    /// Sessions of other users of which it cannot be seen.
+    /// The number of sessions whose details this user cannot see.
     pub hidden: u64,
-    /// All that can be seen, the longest first.
+    /// All visible causes, longest first.
     pub holders: Vec<Holder>,
 }
 
-/// One of them.
+/// A cause that holds back VACUUM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who it is.
+    /// The transaction, slot or standby.
     pub by: HeldBy,
-    /// For how long; `None` where PostgreSQL does not say.
+    /// The time since it began; `None` if PostgreSQL does not record it.
     pub age: Option<Duration>,
     /// Transactions that have begun since.
     pub transactions: u64,
 }
 
-/// Who can hold back VACUUM.
+/// The kinds of causes that hold back VACUUM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as pg_stat_activity and its siblings call them")]
 pub enum HeldBy {
-    /// A transaction that is open.
+    /// An open transaction.
     Session { pid: i32, user: String, application: String, state: String },
-    /// One that was prepared, and neither committed nor rolled back.
+    /// A prepared transaction, neither committed nor rolled back.
     Prepared { gid: String, owner: String },
-    /// What a standby or a subscriber has not read yet; `catalogs` if it is about rows of the system catalogs alone.
+    /// The backlog of a standby or a subscriber; `catalogs` if it only keeps rows of the system catalogs.
     Slot { name: String, active: bool, catalogs: bool },
     /// A query on a standby with `hot_standby_feedback`.
     Standby { name: String, pid: i32 },

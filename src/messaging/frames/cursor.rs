@@ -1,4 +1,4 @@
-//! Reading what stands in a frame, one value after the other; nothing in it can be relied on.
+//! Reads the values of a frame, which may be malformed.
 
 pub(super) fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
@@ -9,7 +9,7 @@ pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// A place in a payload; every step says whether it was possible.
+/// A position in a payload; each step returns `None` if the payload is too short.
 pub(super) struct Cursor {
     pub(super) position: usize,
     pub(super) end: usize,
@@ -31,14 +31,14 @@ impl Cursor {
         Some(byte)
     }
 
-    /// Reads a length of four bytes; the place where what it counts ends.
+    /// Reads a length of four bytes, and returns the position at which the value ends.
     pub(super) fn length(&mut self, payload: &[u8]) -> Option<usize> {
         let length = read_u32(payload, self.position)?;
         self.skip(4)?;
         self.position.checked_add(length).filter(|end| *end <= self.end)
     }
 
-    /// A short string; each byte of it that is not UTF-8 becomes `?`.
+    /// Reads a short string; its bytes that are not UTF-8 become `?`.
     pub(super) fn short_text(&mut self, payload: &mut [u8]) -> Option<()> {
         let length = usize::from(self.byte(payload)?);
         let start = self.position;

@@ -5,24 +5,24 @@ use std::ops::Range;
 use super::cursor::{Cursor, read_u16};
 use crate::wire::{self, VALUE_BYTES};
 
-/// Tables within tables that are passed on; `x-death` has three.
+/// The deepest nesting of tables that is passed on; `x-death` has three levels.
 const MAX_DEPTH: usize = 32;
 
-/// Where the headers are in a payload.
+/// The positions of the headers in a payload.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
-    /// Where their table is, behind its length.
+    /// The header table, without its length.
     pub(super) table: Option<Range<usize>>,
-    /// The entries that dead-lettering wrote, in order.
+    /// The entries of dead-lettering, in order.
     pub(super) history: Vec<Range<usize>>,
-    /// Values in all tables and arrays, and those of them in the history.
+    /// The number of values in all tables and arrays; then the number of those in the history.
     values: usize,
     history_values: usize,
 }
 
 impl Headers {
-    /// About how many bytes of memory they take once they are read, with the history or without it: a value of one byte takes
-    /// dozens.
+    /// An estimate of the memory, in bytes, that the parsed headers take, with or without the history: a value of one byte
+    /// takes dozens.
     pub(super) fn memory(&self, history: bool) -> u64 {
         let mut bytes = self.table.as_ref().map_or(0, ExactSizeIterator::len);
         let mut values = self.values;
@@ -34,7 +34,7 @@ impl Headers {
     }
 }
 
-/// Repairs the texts in the payload of a content header; the error says why that is not enough.
+/// Repairs the texts in the payload of a content header. An error is the reason why the header cannot be repaired.
 pub(super) fn repair(payload: &mut [u8]) -> Result<Headers, &'static str> {
     /// The properties of class basic, from the highest bit of the flags down.
     const KINDS: [Property; 14] = {
@@ -42,7 +42,7 @@ pub(super) fn repair(payload: &mut [u8]) -> Result<Headers, &'static str> {
         [Text, Text, Table, Byte, Byte, Text, Text, Text, Text, Timestamp, Text, Text, Text, Text]
     };
     const CUT_SHORT: &str = "they are cut short";
-    // Class, weight and body size come first.
+    // Class, weight and body size precede the flags.
     let flags = read_u16(payload, 12).ok_or(CUT_SHORT)?;
     if flags & 0b11 != 0 {
         return Err("they have flags that nobody knows");
@@ -74,18 +74,18 @@ enum Property {
     Table,
 }
 
-/// Walks a table and everything in it, without recursion.
+/// Reads a table and all nested values, without recursion.
 fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<Headers, &'static str> {
     const MALFORMED: &str = "their headers cannot be read";
     struct Level {
         end: usize,
-        /// A table has names, an array has none.
+        /// Tables have names; arrays do not.
         named: bool,
     }
     let end = at.length(payload).ok_or(MALFORMED)?;
     let mut headers = Headers { table: Some(at.position..end), ..Headers::default() };
     let mut levels = vec![Level { end, named: true }];
-    // Where a header of dead-lettering begins that is being walked through.
+    // The start of the dead-lettering header that is being read.
     let mut begun: Option<usize> = None;
     while let Some(Level { end, named }) = levels.last() {
         let is_header = levels.len() == 1;

@@ -1,7 +1,7 @@
-//! Publishing to many places on one connection: a channel for each, so that a place that does not answer holds up no other.
+//! Publishes to many destinations on one connection, with a channel for each, so that a silent destination delays no other.
 //!
-//! The first publish of a channel to a quorum queue that does not answer blocks that channel for 65 s, and then its answer is a
-//! nack; the next one blocks it again. Other channels go on, as long as few messages are on it.
+//! The first publish of a channel to a silent quorum queue blocks that channel for 65 s, and is then nacked. The next publish blocks it
+//! again. Other channels continue, if few messages are on the blocked channel.
 
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
@@ -25,25 +25,26 @@ use crate::{
     wire::Message,
 };
 
-/// Without a confirm on one channel. RabbitMQ gives a channel credit for 200 messages at a time
-/// (`credit_flow_default_credit`): one that is out of credit stops the whole connection.
+/// The most unconfirmed messages on a channel. RabbitMQ gives a channel credit for 200 messages at a time (`credit_flow_default_credit`): a
+/// channel without credit stops the whole connection.
 pub(crate) const UNCONFIRMED: usize = 128;
-/// Places with a channel of their own, also those of the past. A topology has a place per level, or first queue of a ladder (81 for
-/// 30 days), and timeout; messages that were published for others may have any routing key. RabbitMQ allows 2,047 channels (`channel_max`).
+/// Destinations with their own channel, including former ones. A topology has a destination per timeout and level, or per timeout and first
+/// queue of a ladder (81 for 30 days). Messages for other programs may have any routing key. RabbitMQ allows 2,047 channels
+/// (`channel_max`).
 const MOST_PLACES: usize = 256;
-/// What the places beyond them share.
+/// The channels that all further destinations share.
 const SHARED_CHANNELS: u64 = 8;
-/// Those, what asks whether the broker answers, and what is being closed.
+/// Channels that are reserved: the shared ones, one to test whether the broker answers, and channels that are being closed.
 const OTHER_CHANNELS: usize = 16;
-/// A caller that finds the connection gone soon after an attempt that failed does not try again.
+/// If the last attempt failed more recently than this, a caller gets its error and does not try again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
-/// A connection and its channels. It connects with the first message, and again when the connection is gone.
+/// A connection and its channels. It connects with the first message, and again after the connection was lost.
 pub(crate) struct Outlet {
     address: BrokerAddress,
     purpose: &'static str,
     state: Arc<Mutex<State>>,
-    /// One attempt at a time.
+    /// Held during an attempt, so that there is only one.
     connecting: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -59,8 +60,8 @@ impl Outlet {
         Self { address, purpose, state: Arc::default(), connecting: Arc::default() }
     }
 
-    /// Publishes on the channel of a place, and waits for the broker's answer for as long as it stands: what has no answer may
-    /// be there, and publishing it again would only add to what waits.
+    /// Publishes on the channel of a destination, and waits for the answer while the connection is open. An unanswered message may have
+    /// arrived, and publishing it again would only add to the backlog.
     pub(crate) async fn publish(&self, place: &str, message: Message) -> Result<(), PublishError> {
         match self.publisher(place).await {
             Ok(publisher) => publisher.publish(message).await,
@@ -70,22 +71,22 @@ impl Outlet {
         }
     }
 
-    /// Connects, unless it is connected.
+    /// Connects unless connected.
     pub(crate) async fn connect(&self) -> Result<(), String> {
         self.link().await.map(drop)
     }
 
-    /// Whether the connection stands, also if the broker has blocked it (memory or disk alarm).
+    /// Whether the connection is open; true also if the broker has blocked it (memory or disk alarm).
     pub(crate) fn is_connected(&self) -> bool {
         self.state.lock().connected().is_some()
     }
 
-    /// Whether the broker has blocked it.
+    /// Whether the broker has blocked the connection.
     pub(crate) fn is_blocked(&self) -> bool {
         self.state.lock().connected().is_some_and(|link| link.is_blocked())
     }
 
-    /// Whether the broker answers on this connection: then a confirm that is missing is the fault of its place.
+    /// Whether the broker answers on this connection: then a missing confirm is the fault of its destination.
     pub(crate) async fn answers(&self) -> Result<(), String> {
         let within = self.address.timing.hand_over;
         let Some(link) = self.state.lock().connected() else {
@@ -96,7 +97,7 @@ impl Outlet {
         }
         match timeout(within, link.channel()).await {
             Ok(Ok(channel)) => {
-                // It has no answer to wait for.
+                // The close is not awaited.
                 let _closed = channel.close(200, "done".into()).now_or_never();
                 Ok(())
             }
@@ -129,7 +130,7 @@ impl Outlet {
         }
         let (state, connecting) = (Arc::clone(&self.state), Arc::clone(&self.connecting));
         let (address, purpose) = (self.address.clone(), self.purpose);
-        // A task, since whoever began the attempt may look at something else, and the others wait for it.
+        // Connects in a task: the caller that began the attempt may be dropped, and others wait for its result.
         let attempt = tokio::spawn(async move {
             let _one = connecting.lock().await;
             open(&state, &address, purpose).await
@@ -169,7 +170,7 @@ impl State {
         self.link.clone().filter(|link| link.is_connected())
     }
 
-    /// That of a place of its own, or one of the shared.
+    /// The publisher's name: the destination's own, or a shared one.
     fn name(&self, place: &str) -> String {
         let allowed = self.link.as_ref().map_or(usize::MAX, |link| link.most_channels());
         let most = MOST_PLACES.min(allowed.saturating_sub(OTHER_CHANNELS));
@@ -183,7 +184,7 @@ impl State {
 }
 
 impl Drop for Outlet {
-    /// Nobody waits for what a blocked connection still has, and it would keep its channels until it is free.
+    /// No caller waits for the messages of a blocked connection, which would keep its channels until the alarm ends.
     fn drop(&mut self) {
         if let Some(link) = self.state.lock().link.as_ref().filter(|link| link.is_blocked()) {
             link.abort();
@@ -191,7 +192,7 @@ impl Drop for Outlet {
     }
 }
 
-/// Opens the channel, which a blocked connection does only later, and publishes on it.
+/// Opens the channel (on a blocked connection only after the alarm), and publishes on it.
 async fn serve(link: Arc<Link>, mut inbox: mpsc::Receiver<task::Request>, limits: Limits) {
     match confirming(&link).await {
         Ok(channel) => task::serve(link, channel, inbox, WhileBlocked::Wait, limits).await,
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
     use crate::timing::Timing;
 
-    /// A ladder of 30 days has 81 first queues, and each a place for each of three timeouts.
+    /// A ladder of 30 days has 81 first queues, and for each of three timeouts a destination per queue.
     #[test]
     fn the_places_of_a_long_ladder_have_channels_of_their_own() {
         let mut state = State::default();
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Whoever began to connect looks at something else meanwhile.
+    /// The first caller is not polled meanwhile.
     #[tokio::test]
     async fn an_attempt_to_connect_holds_up_nobody_who_waits_for_it() {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,7 @@
-//! Returns matched to the messages they are about.
+//! Matches returns to their messages.
 //!
-//! lapin gives the oldest return to the next confirm that it hands out, and hands out those of one `basic.ack` in any order, one after
-//! the other. So a confirm with the return of another message may be followed by the one that has its own: it is decided later.
+//! lapin attaches the oldest return to the next confirm that it returns. It returns the confirms of one `basic.ack` one by one, in any
+//! order. So a confirm with the return of another message may precede the confirm with its own return: it is decided later.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::text::length;
 
 type Decided = (Sent, Result<(), PublishError>);
 
-/// Returned messages whose confirm has not been passed on yet.
+/// Returned messages whose result was not sent yet.
 #[derive(Default)]
 pub(super) struct Returns {
     reasons: HashMap<Key, Vec<String>>,
-    /// Those whose confirm came with the return of another message.
+    /// Messages whose confirm had the return of another message.
     undecided: Vec<Decided>,
 }
 
 impl Returns {
-    /// Passes on the results of one round: everything that had come by then.
+    /// Sends the results of a round: all confirms that have arrived.
     pub(super) fn answer(&mut self, confirmed: Vec<Confirmed>, blocked: bool) {
         let (mut decided, mut undecided, mut is_last) = (Vec::new(), Vec::new(), false);
         for (sent, confirm) in confirmed {
@@ -35,7 +35,7 @@ impl Returns {
             these.push((sent, result));
         }
         if is_last {
-            // No return was left then: each had gone to an earlier confirm.
+            // A confirm without a return shows that no return is pending: earlier confirms had them all.
             self.decide();
         }
         self.pass_on(decided);
@@ -48,13 +48,13 @@ impl Returns {
         self.pass_on(known);
     }
 
-    /// Every confirm has come.
+    /// Decides all messages, because every confirm has arrived.
     pub(super) fn decide(&mut self) {
         let undecided = std::mem::take(&mut self.undecided);
         self.pass_on(undecided);
     }
 
-    /// No other confirm comes.
+    /// Fails the undecided messages, because no more confirms will arrive.
     pub(super) fn lose(&mut self) {
         for (sent, result) in &mut self.undecided {
             *result = Err(sent.unknown("the channel is gone".to_owned()));
@@ -82,7 +82,7 @@ impl Returns {
         reason
     }
 
-    /// What came for a message, and whether a return came with it.
+    /// The result for a message, and whether a return came with its confirm.
     fn result(
         &mut self,
         sent: &Sent,
@@ -128,10 +128,10 @@ mod tests {
         BasicReturnMessage { delivery, reply_code: 312, reply_text: "NO_ROUTE".into() }
     }
 
-    /// What a message has after a round; `None` where it has no result yet.
+    /// The result of a message after a round; `None` if it is undecided.
     type Answered = Option<Result<(), PublishError>>;
 
-    /// After each round the results that are new, of all messages so far.
+    /// After each round, the new results of all messages so far.
     fn results(rounds: &[&[(&str, Option<&str>)]]) -> Vec<Vec<Answered>> {
         let (mut returns, mut waiting) = (Returns::default(), Vec::new());
         let mut round = |confirms: &[(&str, Option<&str>)]| {
@@ -153,7 +153,7 @@ mod tests {
         matches!(result, Some(Err(PublishError::Returned { .. })))
     }
 
-    /// lapin gives the return of the first message to the confirm of the second one, where that is read first.
+    /// lapin attaches the return of the first message to the confirm of the second, if it reads that confirm first.
     #[test]
     fn two_messages_returned_under_one_ack_are_both_returned() {
         let swapped = [("2", Some("1")), ("1", Some("2"))];

@@ -1,4 +1,4 @@
-//! Handing a message to the connection.
+//! Hands a message to the connection.
 
 use std::{pin::pin, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::{
     wire::{Message, PERSISTENT, Properties},
 };
 
-/// Publishes persistent, and mandatory where that is possible; the confirm comes later. With `waits` it waits for as long
-/// as the broker blocks the connection.
+/// Publishes persistent, and mandatory if possible; the confirm comes later. With `waits`, waits while the broker blocks the
+/// connection.
 pub(super) async fn send(
     channel: &Channel,
     status: &ConnectionStatus,
@@ -37,7 +37,7 @@ pub(super) async fn send(
     if let Some(content_type) = content_type {
         properties = properties.with_content_type(content_type.into());
     }
-    // Without it an unroutable message is acked and gone.
+    // If it is not set, the broker confirms and drops an unroutable message.
     let mandatory = !needs_no_route;
     let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
     let mut publishing = pin!(channel.basic_publish(
@@ -69,7 +69,7 @@ pub(super) async fn send(
     }
 }
 
-/// Persistent, with what is passed on.
+/// A persistent message with the properties that are passed on.
 fn encoded(properties: Properties) -> BasicProperties {
     let mut encoded = BasicProperties::default().with_delivery_mode(PERSISTENT);
     if let Some(encoding) = properties.content_encoding {

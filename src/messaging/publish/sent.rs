@@ -1,4 +1,4 @@
-//! A message that was handed to the connection, and who waits for its confirm.
+//! A message that was handed to the connection, and the channel for its result.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use crate::wire::Message;
 
 pub(super) type Answer = oneshot::Sender<Result<(), PublishError>>;
 
-/// What came for a message: a confirm, an error of the channel, or nothing for so long.
+/// The answer for a message: a confirm, an error of the channel, or the length of the wait.
 pub(super) type Confirm = Result<Result<Confirmation, lapin::Error>, Duration>;
 
 pub(super) type Confirmed = (Sent, Confirm);
 
-/// Messages with the same key share their fate, so it does not matter which of them a return is counted to.
+/// Messages with the same key get the same result, so a return may be matched to any of them.
 pub(super) type Key = (String, String, String);
 
-/// What the broker says where a topic permission refuses a routing key, from the key on; cut after 252 bytes, and then it ends
-/// in dots.
+/// The broker's text before the key that a topic permission refuses. The text is truncated after 252 bytes, and then ends in
+/// dots.
 const REFUSED_KEY: &str = "access to topic '";
 
-/// Whether such a text is about this key and exchange: a key may look like any part of it.
+/// Whether `text`, from the key on, is about this key and exchange: a key may contain any part of such a text.
 fn refuses_key(text: &str, routing_key: &str, exchange: &str) -> bool {
     let expected = format!("{routing_key}' in exchange '{exchange}'");
     let cut = text.strip_suffix("...").unwrap_or(text);
-    // What follows the exchange is the same in each of them.
+    // All such texts have the same end after the exchange.
     text.strip_prefix(&expected)
         .is_some_and(|rest| !rest.contains(&format!(" in exchange '{exchange}'")))
         || cut.len() < expected.len() && cut.len() < text.len() && expected.starts_with(cut)
 }
 
-/// A message whose confirm has not been passed on yet.
+/// A message whose result was not sent yet.
 pub(super) struct Sent {
     pub(super) message_id: String,
     exchange: String,
@@ -54,7 +54,7 @@ impl Sent {
     }
 
     pub(super) fn answer(self, result: Result<(), PublishError>) {
-        // Nobody waits any more where the caller was dropped.
+        // The receiver is gone if the caller was dropped.
         let _received = self.answer.send(result);
     }
 
@@ -81,8 +81,8 @@ impl Sent {
         PublishError::Unknown { message_id, reason, channel_ended: false }
     }
 
-    /// The channel is gone. The broker's text names the exchange that it was about; every other message in
-    /// flight shares the channel, and may or may not have arrived.
+    /// The error after the channel was closed. The broker's text names the exchange at fault; every other message in flight
+    /// shares the channel, and may have arrived.
     pub(super) fn lost(&self, error: &lapin::Error) -> PublishError {
         let ErrorKind::ProtocolError(amqp) = error.kind() else {
             return self.unknown(error.to_string());

@@ -1,4 +1,4 @@
-//! The task that owns a channel, and with other tasks the connection.
+//! The task that owns a channel, and shares the connection with other tasks.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -17,50 +17,49 @@ use super::{
 };
 use crate::{messaging::Link, wire::Message};
 
-/// How soon an idle publisher notices that its connection is gone.
+/// The interval at which an idle publisher checks its connection.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Unconfirmed messages at once: enough to hide the round trip, few enough to list what is unknown.
+/// The most unconfirmed messages: enough to hide the round trip, few enough to list as unknown.
 pub(super) const WINDOW: usize = 1_024;
 
-/// A message, and who waits for its confirm.
+/// A message, and the channel for its result.
 pub(super) struct Request {
     pub(super) message: Box<Message>,
     pub(super) answer: Answer,
 }
 
-/// What becomes of messages while the broker blocks the connection (memory or disk alarm).
+/// The handling of messages while the broker blocks the connection (memory or disk alarm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WhileBlocked {
-    /// After a while they fail.
+    /// Messages fail after the time limit.
     Fail,
-    /// They wait until it is over; and for their confirms for as long as the channel stands.
+    /// Messages wait until the alarm ends; they wait for their confirms while the channel is open.
     Wait,
 }
 
-/// How long a message may take.
+/// Limits of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Until the connection has taken it.
+    /// The time until the connection has taken a message.
     pub(super) hand_over: Duration,
-    /// From then on, until its confirm.
+    /// The time from then until the confirm.
     pub(super) confirm: Duration,
-    /// Messages at once that have no confirm yet.
+    /// The most unconfirmed messages.
     pub(super) unconfirmed: usize,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 enum Outcome {
-    /// It was not handed to the connection, and no other one will be.
+    /// The message was not handed to the connection; no later message will be.
     NotSent(Sent, PublishError),
-    /// It was, and this came for it.
+    /// The message was handed over; its confirm or error.
     Sent(Confirmed),
 }
 
-/// Publishes what comes in, until nobody holds a handle any more or the connection is gone.
+/// Publishes requests until all handles are dropped or the connection is lost.
 ///
-/// Messages are handed over one after the other, and none waits until the one before it is on the wire: so the client
-/// writes many at once.
+/// Messages are handed over in order, without waiting until the previous one is written: so the client writes many at once.
 pub(super) async fn serve(
     link: Arc<Link>,
     channel: Channel,
@@ -99,11 +98,11 @@ pub(super) async fn serve(
             }
             _ = look.tick() => {}
         }
-        // Nobody waits for these any more.
+        // All callers are gone.
         if pending.len() >= limits.unconfirmed && inbox.is_closed() {
             break true;
         }
-        // Nobody waits for what a blocked connection still has.
+        // No caller waits for the messages of a blocked connection.
         if is_held_up && inbox.is_closed() {
             break false;
         }
@@ -114,16 +113,16 @@ pub(super) async fn serve(
     inbox.close();
     let blocked = link.is_blocked();
     if alive {
-        // Nobody waits any more.
+        // All callers are gone.
         pending.clear();
-        // The last who has it.
+        // The last task closes the connection.
         if let Some(link) = Arc::into_inner(link) {
             link.close().await;
         }
         return;
     }
     if way.channel.status().connected() {
-        // What waits in such a connection must not go out later, after the caller heard that it did not.
+        // Messages in the buffer must not be sent after the caller got an error.
         link.abort();
     }
     drop(link);
@@ -134,7 +133,7 @@ pub(super) async fn serve(
     returns.lose();
 }
 
-/// Nothing that has come in is sent.
+/// Fails all requests without sending them.
 pub(super) async fn refuse(inbox: &mut mpsc::Receiver<Request>, reason: &str) {
     inbox.close();
     while let Some(Request { message, answer }) = inbox.recv().await {
@@ -143,8 +142,8 @@ pub(super) async fn refuse(inbox: &mut mpsc::Receiver<Request>, reason: &str) {
     }
 }
 
-/// Passes on what became of messages; false if one was not sent, or had no confirm in time: the client would give its return,
-/// when it comes, to nobody, and say of another message that it was confirmed.
+/// Sends results. Returns false if a message was not sent, or not confirmed in time. Then the connection must end: the client
+/// would lose the late return, and report another message as confirmed.
 fn answer(returns: &mut Returns, outcomes: Vec<Outcome>, blocked: bool) -> bool {
     let mut goes_on = true;
     let confirmed = outcomes.into_iter().filter_map(|outcome| match outcome {
@@ -163,7 +162,7 @@ fn answer(returns: &mut Returns, outcomes: Vec<Outcome>, blocked: bool) -> bool 
     goes_on
 }
 
-/// Where messages go.
+/// The channel and its settings.
 struct Way {
     channel: Channel,
     status: ConnectionStatus,
@@ -171,7 +170,7 @@ struct Way {
     limits: Limits,
 }
 
-/// Hands over a message when it is polled for the first time, which is in the order in which they came.
+/// Hands over a message at the first poll; futures are polled in the order of the requests.
 async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome {
     let sent = Sent::of(&message, answer);
     match send(&way.channel, &way.status, message, &sent, (way.waits, way.limits.hand_over)).await {
@@ -180,7 +179,7 @@ async fn publish(way: Arc<Way>, Request { message, answer }: Request) -> Outcome
     }
 }
 
-/// Waits for a confirm; with `waits` longer, for as long as the channel stands.
+/// Waits for a confirm; with `waits`, while the channel is open.
 async fn confirmed(confirm: PublisherConfirm, way: &Way) -> Confirm {
     let Way { channel, waits, limits: Limits { confirm: within, .. }, .. } = way;
     let mut confirm = pin!(confirm);
