@@ -22,7 +22,7 @@ use crate::{
 enum Phase {
     /// No task would run a burst.
     Off,
-    /// No burst runs. One may be requested from this instant on, if there is one.
+    /// No burst runs. A request is accepted from this instant on, if there is one.
     Idle(Option<Instant>),
     /// A burst was requested, and is not over.
     Runs(Running),
