@@ -1,4 +1,4 @@
-//! What happens to a delivery, from the database's answer about its order and from the levels of the broker.
+//! Decides what happens to a delivery, from the database's answer about its order and from the levels of the broker.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Reason of a parked message if the broker has no level.
 pub const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to nothing of the topology that delays: run `overdue apply`";
 
-/// What the worker does with one delivery.
+/// The worker's next step for a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// The delivery is complete.

@@ -1,4 +1,4 @@
-//! Items with an instant. One timer is enough for all of them: for the earliest instant.
+//! Items with an instant. All of them need only one timer: for the earliest instant.
 
 use std::{
     collections::BTreeMap,

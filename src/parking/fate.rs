@@ -1,4 +1,4 @@
-//! What happens to a parked message that is replayed: it depends on the state of its order now.
+//! The fate of a parked message that is replayed: it depends on the state of its order now.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,7 +11,7 @@ use crate::{
     topology::{Topology, level_routes::LevelRoutes, route::Route},
 };
 
-/// What happens to a parked message.
+/// The fate of a parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The message is published again: to its business queue, or to a level for the remaining time.

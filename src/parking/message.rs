@@ -1,4 +1,4 @@
-//! One message in the parking lot.
+//! A message in the parking lot.
 
 use std::{
     collections::BTreeSet,

@@ -22,7 +22,7 @@ const LEAST_MS: i64 = 100_000_000_000;
 /// The message an order service publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueNotice {
-    /// The order to look up when the message arrives.
+    /// The order to query when the message arrives.
     pub order_id: OrderId,
     /// The deadline as its publisher knows it: a hint, because the database decides.
     pub due_at: Option<Timestamp>,

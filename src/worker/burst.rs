@@ -70,7 +70,7 @@ impl Burst {
         begins
     }
 
-    /// Asks for a look at the table, because messages were due on arrival. The table shows whether many orders are due.
+    /// Requests a reading of the table, because messages were due on arrival. The table shows whether many orders are due.
     pub(super) fn look(&self) {
         if matches!(*self.state.borrow(), Phase::Idle(_)) {
             self.wanted.notify_one();
@@ -90,7 +90,7 @@ impl Burst {
         self.state.send_replace(Phase::Off);
     }
 
-    /// Waits until a burst or a look at the table is requested.
+    /// Waits until a burst or a reading of the table is requested.
     pub(super) async fn wanted(&self) {
         self.wanted.notified().await;
     }

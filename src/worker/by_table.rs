@@ -130,7 +130,7 @@ struct Reader<'a> {
     /// The order behind which it continues, and when it begins with the oldest order again.
     key: OverdueKey,
     oldest_at: Instant,
-    /// When late messages may cause the next look at the table.
+    /// When late messages may cause the next reading of the table.
     looks_at: Instant,
     /// The end of polling, and its limit while orders are still being closed.
     polls: Option<(Instant, Instant)>,
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         Self { worker, effect, burst, task, began, key, oldest_at, looks_at, polls, is_away }
     }
 
-    /// Pause after a burst that closed nothing, a page of polling, or a look that found few orders.
+    /// Pause after a burst that closed nothing, a page of polling, or a reading that found few orders.
     fn rests_for(&self, now: Instant) -> Duration {
         if self.burst.is_begun() {
             return Duration::ZERO;
@@ -167,8 +167,8 @@ impl<'a> Reader<'a> {
         self.burst.rests_for(now).max(self.looks_at.saturating_duration_since(now))
     }
 
-    /// Closes due orders, if there are many, or if no message would. Returns when to look again, unless a look is requested
-    /// before.
+    /// Closes due orders, if there are many, or if no message would. Returns the pause before the next
+    /// reading, unless one is requested before.
     async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
         let (worker, now) = (self.worker, Instant::now());
         match worker.closers[self.effect].pause_lasts().await? {

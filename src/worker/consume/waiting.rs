@@ -56,7 +56,7 @@ impl Waiting {
         }
     }
 
-    /// Asks for a look at the table, because deliveries were due on arrival.
+    /// Requests a reading of the table, because deliveries were due on arrival.
     pub(super) fn are_late(&self) {
         self.burst.look();
     }
