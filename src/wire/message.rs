@@ -65,7 +65,7 @@ impl Message {
         Self { message_id, content_type, body, ..Self::default() }.along(route)
     }
 
-    /// Sends the message along `route`. The delayed message plugin returns each mandatory message that it delays, as if it
+    /// Routes the message by `route`. The delayed message plugin returns each mandatory message that it delays, as if it
     /// were unroutable.
     pub(super) fn along(mut self, route: Route) -> Self {
         headers::set_delay(&mut self.headers, route.x_delay);

@@ -67,7 +67,8 @@ struct JsonNotice {
 impl DueNotice {
     /// Reads a body: a JSON object with `order_id` and optionally `due_at`, or the bare order id, as text or as JSON text.
     ///
-    /// A body that starts like JSON is read as JSON, whatever its content type: publishers after a tutorial rarely set one.
+    /// A body that starts like JSON is read as JSON, whatever its content type: publishers that follow a tutorial rarely set
+    /// one.
     ///
     /// # Errors
     /// The reason why the body is not a due notice.

@@ -22,7 +22,7 @@ pub struct Received {
     /// Routing key as published, also after dead-lettering. It is shared, because thousands of messages in memory have the
     /// same one.
     pub routing_key: Arc<str>,
-    /// `message-id`; publishers after a tutorial set none.
+    /// `message-id`; publishers that follow a tutorial set none.
     pub message_id: Option<Box<str>>,
     /// Whether the message was published persistent: its `delivery-mode` is 2.
     pub persistent: bool,
@@ -52,7 +52,7 @@ impl Received {
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
     }
 
-    /// Drops the headers that no copy keeps, to save memory.
+    /// Drops the headers that no copy keeps. The header of a left-out body stays.
     pub fn without_needless_headers(self) -> Self {
         Self { headers: headers::kept(&self.headers), ..self }
     }

@@ -1,4 +1,4 @@
-//! Delays messages for an exchange of the delayed message plugin whose `x-delay` has no queue of its own. The topology's
+//! Delays messages for an exchange of the delayed message plugin, if their `x-delay` has no queue of its own. The topology's
 //! levels delay a message as far as possible, and the worker delays it for the remaining time.
 //!
 //! The worker acks a delivery after its copy is confirmed, so no message is lost; a worker that dies in between leaves a

@@ -63,7 +63,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without any history.
+    /// A new worker, with default settings for events and notices.
     pub fn new(
         address: BrokerAddress,
         management: Option<Management>,

@@ -40,7 +40,7 @@ pub(super) struct Pager<'a> {
     pub(super) paging: Paging,
     /// Orders that have been overdue for a shorter time are not read.
     pub(super) grace: Duration,
-    /// The last order that was read; the next page begins behind it.
+    /// The last order that was queried; the next page begins behind it.
     pub(super) key: OverdueKey,
     pub(super) alive: &'a Task,
     /// After a requested stop no further page is read.
@@ -157,7 +157,7 @@ impl<'a> Pager<'a> {
     }
 }
 
-/// Closes orders without a waiting message, and counts them.
+/// Closes the orders of a page, and counts them.
 pub(super) async fn close(
     worker: Arc<Worker>,
     effect: String,

@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::super::{context::Worker, limits, session::SessionEnd};
 use crate::{shutdown::Stop, telemetry, text::error_chain};
 
-/// Lists bindings until a stop is requested. If the management API or the permissions are missing, the log and `overdue
-/// verify` report it.
+/// Lists bindings until a stop is requested. If the management API or the permissions are missing, the log and
+/// `overdue verify` report it.
 pub(in crate::worker) async fn rebind(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let (Some(management), true) = (&worker.management, worker.topology.compat.is_some()) else {
         return Ok(());
