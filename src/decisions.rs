@@ -1,4 +1,4 @@
-//! The worker's decisions, as pure functions of what it knows and of the time that it is given.
+//! The worker's decisions: pure functions of its state and of the time that the caller passes.
 
 pub mod batch;
 pub mod delivery_tags;

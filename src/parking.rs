@@ -1,4 +1,4 @@
-//! The parking lot as data: what lies in it, why, which of it is asked for, and what becomes of it.
+//! The parking lot as data: its messages, the reason of each, which ones are selected, and what happens to them.
 
 mod cause;
 mod fate;

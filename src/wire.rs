@@ -1,6 +1,6 @@
-//! What travels between order services, the broker and the worker: docs/wire.md as code.
+//! The messages between order services, the broker and the worker: docs/wire.md as code.
 //!
-//! Routing keys are the topology's: [`Topology::route`](crate::topology::Topology::route).
+//! The topology makes the routing keys: [`Topology::route`](crate::topology::Topology::route).
 
 pub(crate) mod headers;
 mod message;

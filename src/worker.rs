@@ -1,17 +1,19 @@
-//! The worker: consumes what is due, closes it in the database, settles. Commit always precedes settle.
+//! The worker: consumes due messages, closes their orders in the database, and settles the messages. Commit always precedes
+//! settle.
 //!
-//! A session is the connection that shows whether the broker is there, and the tasks that run while it stands; each queue
-//! has a connection of its own. When one breaks, everything unsettled goes back to its queue, and after a back-off it is opened again. A database that closes nothing, a queue that is gone and a copy that is not confirmed
-//! stop only what needs them. Nothing of an outage burns a retry or parks a message.
+//! A session is the connection that shows whether the broker is there, and the tasks that run while it is open. Each queue
+//! has a connection of its own. If a connection breaks, the broker requeues its unsettled messages, and the worker opens it
+//! again after a back-off. A database that closes nothing, a missing queue and an unconfirmed copy stop only the tasks that
+//! need them. An outage uses no retry and parks no message.
 //!
 //! ```text
 //! session ─▶ consume ─▶ inlet ─▶ desk (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
-//!         ├▶ history  deletes what is older than it is kept
-//!         └▶ outgoing publishes the outbox, and what order services wrote with schedule()
-//! by table  closes what is due without the broker
-//!         ├▶ burst    if much is due, while no messages come, and after a pause
-//!         ├▶ sweep    finds what no message came for
-//!         └▶ clock_watch  reads the database's clock, by which early notices are held
+//!         ├▶ history  deletes rows that are older than `worker.keep_history`
+//!         └▶ outgoing publishes the outbox, and the notices that schedule() wrote
+//! by table  closes due orders without the broker
+//!         ├▶ burst    if many orders are due, while no messages come, and after a pause
+//!         ├▶ sweep    closes overdue orders without a message
+//!         └▶ clock_watch  reads the database's clock, by which early notices wait
 //! ```
 
 pub(crate) mod backoff;
@@ -50,10 +52,11 @@ pub use context::Worker;
 pub use counters::{Counters, Counts};
 pub(crate) use session::SessionEnd;
 
-/// Works until a stop is asked for; sessions that end before are followed by others.
+/// Works until a stop is requested; a session that ends before is followed by another one.
 ///
 /// # Errors
-/// After the request the drain took longer than `worker.drain`. What is unsettled goes back with the connections.
+/// The drain took longer than `worker.drain` after the request. The broker requeues unsettled messages when the connections
+/// close.
 pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> {
     let deadline = worker.settings.drain.as_duration();
     let on_request = || telemetry::stopping(deadline);
@@ -66,7 +69,7 @@ pub async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), DrainOverrun> 
     Ok(())
 }
 
-/// One line now and then of what was done, where anything was.
+/// Logs one line per interval about the work, if there was any.
 async fn log_work(worker: &Worker, stop: &Stop) {
     let mut before = worker.counters.read();
     while stop.pause(worker.timing.log_work_every).await {

@@ -1,46 +1,46 @@
-//! When a batch is closed: it grows while those before it are at the database. The caller passes the time in.
+//! When a batch is closed: it grows while earlier batches are at the database. The caller passes the time.
 
 use std::time::{Duration, Instant};
 
-/// Orders that are due at once, and are a burst.
+/// This many orders that are due at once are a burst.
 pub const MANY: usize = 500;
-/// The messages do not wait for a burst that has closed nothing for this long.
+/// If a burst closes nothing for this long, the messages stop waiting for it.
 const WAITED_FOR: Duration = Duration::from_millis(500);
 
-/// How far a burst is.
+/// Progress of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// When it has closed something last; at first when it was asked for.
+    /// When the burst last closed an order; at first, when it was requested.
     pub moved: Instant,
-    /// When its last pass began that has ended: what was due then is closed, or left to its message.
+    /// When its last completed pass began: orders that were due then are closed, or left to their messages.
     pub passed: Option<Instant>,
 }
 
 impl Running {
-    /// When it will be waited for no longer, if it closes nothing until then.
+    /// When messages stop waiting for the burst, if it closes nothing until then.
     pub fn given_up_at(self) -> Instant {
         self.moved + WAITED_FOR
     }
 }
 
-/// The batches that are being closed, how many may be at once, and how long a batch waits for more meanwhile.
+/// The batches that are being closed, their limit, and how long a batch waits for more messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Batches {
-    /// At the database.
+    /// Batches at the database.
     pub closing: usize,
-    /// At most.
+    /// Limit of batches at the database.
     pub at_once: usize,
-    /// After it was due, its first message waits for this long for others while the database is idle.
+    /// How long the first due message waits for others while the database is idle.
     pub linger: Duration,
-    /// The same while earlier batches are being closed.
+    /// How long the first due message waits for others while earlier batches are being closed.
     pub age: Duration,
-    /// The burst that they wait for: a pass of it that begins when they are due, or later.
+    /// The burst that messages wait for: a batch is closed after a pass that began when its first message was due, or later.
     pub burst: Option<Running>,
 }
 
 impl Batches {
-    /// When a batch whose first message is due at `first` is closed; none while that has to wait for another one. Nothing
-    /// waits for company if the batch is full.
+    /// When a batch whose first message is due at `first` is closed; none while `at_once` batches are at the database. A full
+    /// batch waits for no more messages.
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
         let at = match self.closing {
             closing if closing >= self.at_once => return None,

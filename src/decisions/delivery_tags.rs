@@ -1,48 +1,48 @@
-//! Delivery tags of one channel: which are unsettled, and the fewest acks for those that are done.
+//! Delivery tags of one channel: which deliveries are unsettled, and the fewest acks for the completed ones.
 
 use std::collections::BTreeSet;
 
-/// One frame `basic.ack`.
+/// A `basic.ack` frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// With `multiple`: every unsettled delivery up to and including this tag.
+    /// Acks every unsettled delivery up to and including this tag (`multiple`).
     Through(u64),
     /// This delivery alone.
     One(u64),
 }
 
-/// What a channel has delivered and the broker still counts as unsettled. Never more than the prefetch count.
+/// Unsettled deliveries of a channel: at most its prefetch count.
 #[derive(Debug, Default)]
 pub struct Tags {
-    /// Somebody works on it, or it waits.
+    /// Deliveries that are being closed, or that wait.
     open: BTreeSet<u64>,
-    /// Nothing is left to be done but the ack.
+    /// Deliveries that need only the ack.
     done: BTreeSet<u64>,
 }
 
 impl Tags {
-    /// A delivery came.
+    /// Adds a delivery.
     pub fn receive(&mut self, tag: u64) {
         self.open.insert(tag);
     }
 
-    /// Nothing is left to be done with a delivery. Says nothing of a tag that is not open.
+    /// Marks a delivery as completed. Ignores a tag that is not open.
     pub fn finish(&mut self, tag: u64) {
         if self.open.remove(&tag) {
             self.done.insert(tag);
         }
     }
 
-    /// The broker has this delivery again; false for a tag that is not open.
+    /// Removes a delivery that the broker gets back; false for a tag that is not open.
     #[must_use = "a tag that is not open is not to be given back"]
     pub fn forget(&mut self, tag: u64) -> bool {
         self.open.remove(&tag)
     }
 
-    /// The fewest frames that ack everything done and nothing that is open; each tag is acked once.
+    /// The fewest frames that ack all completed deliveries and no open one; each tag is acked once.
     ///
-    /// One with `multiple` for what lies before the first open tag. It would cover that one as well behind it, so
-    /// there each tag has a frame of its own.
+    /// A frame with `multiple` acks everything before the first open tag. Behind that tag, such a frame would ack the open
+    /// delivery as well: each tag needs its own frame there.
     #[must_use = "they are acked only when these frames are sent"]
     pub fn acks(&mut self) -> Vec<Ack> {
         let behind = match self.open.first() {
@@ -53,12 +53,12 @@ impl Tags {
         before.into_iter().chain(behind.into_iter().map(Ack::One)).collect()
     }
 
-    /// Deliveries that are to be acked.
+    /// Completed deliveries without an ack.
     pub fn done(&self) -> usize {
         self.done.len()
     }
 
-    /// Deliveries that are neither acked nor given back.
+    /// Deliveries that are neither acked nor returned to the broker.
     pub fn unsettled(&self) -> usize {
         self.open.len() + self.done.len()
     }

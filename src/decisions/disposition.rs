@@ -1,4 +1,4 @@
-//! What becomes of a delivery, given what the database said about its order, and what the broker delays.
+//! Decides what happens to a delivery, from the database's answer about its order and from the levels of the broker.
 
 use std::time::Duration;
 
@@ -10,64 +10,62 @@ use crate::{
     },
 };
 
-/// The first wait for an order that somebody else has locked; it doubles.
+/// The first wait for an order that another session has locked; it doubles.
 const FIRST_BUSY: Duration = Duration::from_millis(10);
-/// The longest one.
 const LONGEST_BUSY: Duration = Duration::from_secs(1);
-/// How long an order waits that somebody guards, or that failed through no fault of its own, where no level is for
-/// retries.
+/// Wait for a guarded order, or for an order that failed without being at fault, if there is no retry level.
 const LONG: Duration = Duration::from_mins(1);
 
-/// As often as it is looked which levels are there.
+/// Longest wait while the broker has no level: it may have one again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Nothing on the broker delays.
+/// Reason of a parked message if the broker has no level.
 pub const NOWHERE_TO_WAIT: &str = "it has to wait, and the broker routes to nothing of the topology that delays: run `overdue apply`";
 
-/// What the worker does with one delivery.
+/// The worker's next step for a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// Done with it.
+    /// The delivery is complete.
     Ack,
-    /// Done with it: its row was deleted.
+    /// The delivery is complete: the row of its order was deleted.
     AckGone,
-    /// Keep it unacked, and look its order up again.
+    /// Keep the delivery unacked, and query its order again.
     Hold {
-        /// After so long.
+        /// Time until the query.
         wait: Duration,
     },
     /// Publish it again so that it waits on the broker, await the confirm, then ack.
     Delay {
-        /// Where.
+        /// Where the copy waits.
         route: Route,
-        /// What the copy says of itself.
+        /// Counters in the headers of the copy.
         tries: Tries,
-        /// Whether that burns a retry.
+        /// Whether the copy uses a retry.
         is_retry: bool,
     },
     /// Publish it to the parking lot, await the confirm, then ack.
     Park {
-        /// For those who count.
+        /// Label of the metric.
         class: ParkReason,
-        /// Why, for the person who looks there.
+        /// Text for the people who read the parking lot.
         reason: String,
     },
 }
 
-/// Why a message is in the parking lot, as a label: the text for people is in the message.
+/// Why a message is in the parking lot, as a label of a metric; the message has the text for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkReason {
     /// The body could not be read.
     Unreadable,
-    /// The database did not know the order, however often it was asked.
+    /// The database did not know the order in any retry.
     Unknown,
-    /// The effect failed for this order, however often it was tried.
+    /// The effect failed for this order in each retry.
     Failed,
-    /// It had to wait, and the broker routed to nothing that delays.
+    /// The message had to wait, and the broker had no level for it.
     NowhereToWait,
 }
 
 impl ParkReason {
-    /// All of them, in the order of `docs/metrics.md`.
+    /// All reasons, in the order of `docs/metrics.md`.
     pub(crate) const ALL: [Self; 4] =
         [Self::Unreadable, Self::Unknown, Self::Failed, Self::NowhereToWait];
 
@@ -85,41 +83,41 @@ impl ParkReason {
 /// How often a delivery was tried before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    /// Retries, `x-attempt`: they end in the parking lot.
+    /// Retries, `x-attempt`: after the last one the message is parked.
     pub attempt: u32,
-    /// Times in a row that its order was overdue and guarded, `x-guarded`: they never end.
+    /// How many times in a row the order was overdue and guarded, `x-guarded`: without a limit.
     pub guarded: u32,
-    /// Times in a row that somebody else held a lock; known only while the delivery is held.
+    /// How many times in a row another session held a lock; known only while the worker keeps the delivery.
     pub busy: u32,
 }
 
 /// The meaning of an order without a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Unseen {
-    /// A fault.
+    /// An order without a row is a fault.
     #[default]
     Fault,
     /// The row was deleted, or its transaction has not committed yet.
     Gone,
-    /// The row may be there and hidden from this login: why.
+    /// Row level security may hide the row from this login: the reason.
     Hidden(String),
 }
 
 /// How long messages wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits<'a> {
-    /// Before the first, second, … retry.
+    /// Delays before the first, second, … retry.
     pub retry: &'a [Level],
-    /// The longest rest that is waited for here, unacked; zero where there is no room.
+    /// Longest time until a deadline for which the delivery is kept unacked; zero if the consumer has no room.
     pub hold: Duration,
-    /// The longest rest that is waited for here even then: what is behind it in the queue has come as early, so it is due
-    /// no sooner.
+    /// Longest such time also without room: messages behind this one in the queue were delivered as early, so they are not
+    /// due before it.
     pub lead: Duration,
 }
 
 impl Waits<'_> {
-    /// Of a delivery that has been in hand for this long: it goes by a level before the broker ends the channel that it is
-    /// unsettled on.
+    /// The waits of a delivery that is unacked for `in_hand`. At the limit it goes to a level, before the broker closes the
+    /// channel because of it.
     pub fn after(self, in_hand: Duration) -> Self {
         if in_hand < LONGEST_IN_HAND {
             return self;
@@ -128,10 +126,10 @@ impl Waits<'_> {
     }
 }
 
-/// Decides about a delivery. `route` says where a message waits on the broker for so long, or for as much of it as it can.
+/// Decides about a delivery. `route` returns the level for a wait, or the level that covers as much of the wait as possible.
 ///
-/// `unseen` is the meaning of an order without a row. An order that is not due, guarded, locked by another session, or stopped by a fault that is not its own keeps its
-/// attempt: waiting does not fail.
+/// `unseen` is the meaning of an order without a row. An order keeps its retries if it is not due, guarded, locked by another
+/// session, or stopped by a fault that is not its own.
 pub fn decide(
     outcome: &Outcome,
     unseen: &Unseen,
@@ -156,17 +154,17 @@ pub fn decide(
         Outcome::Failed { reason, .. } => {
             return try_again((ParkReason::Failed, reason), tries, retry, route);
         }
-        // Locks are held for milliseconds as a rule. Without room to wait, about a second on the broker does as well.
+        // Most locks last milliseconds. Without room to wait, about a second in a level is enough.
         Outcome::Busy if hold.is_zero() => (LONGEST_BUSY, tries.guarded),
         Outcome::Busy => {
             let wait = FIRST_BUSY.saturating_mul(1 << tries.busy.min(10)).min(LONGEST_BUSY);
             return Disposition::Hold { wait };
         }
-        // Overdue, and the effect says that it is not: its own rule guards the order, for nobody knows how long.
+        // The order is overdue, and a rule of the effect guards it for an unknown time.
         Outcome::NotDue { remaining } if remaining.is_zero() => {
             (nth(retry, tries.guarded).unwrap_or_else(longest), tries.guarded.saturating_add(1))
         }
-        // A short rest is waited for here, so that the order is closed at its deadline.
+        // The worker keeps the delivery for a short time, so that it closes the order at its deadline.
         Outcome::NotDue { remaining } if *remaining <= hold.max(lead) => {
             return Disposition::Hold { wait: *remaining };
         }
@@ -179,17 +177,18 @@ pub fn decide(
         Some(route) => {
             Disposition::Delay { route, tries: Tries { guarded, ..tries }, is_retry: false }
         }
-        // Until the next look whether there is something again.
+        // After the wait, the broker may have a level again.
         None if has_room && wait <= LONGEST_IN_HAND => {
             Disposition::Hold { wait: wait.min(LOOK_AGAIN) }
         }
-        // A longer rest would outlast the broker's patience with unacked deliveries, and without room it would stand before
-        // what is due: the sweep closes the order.
+        // A longer wait would exceed the broker's `consumer_timeout`, and without room it would stop due messages behind it:
+        // the sweep closes the order.
         None => park(ParkReason::NowhereToWait, NOWHERE_TO_WAIT.to_owned()),
     }
 }
 
-/// After the last retry it is parked; at once if nothing on the broker delays, since it would find no order the next time either.
+/// Retries a message, or parks it after the last retry. It is parked at once if the broker has no level: the next query would
+/// not find its order either.
 fn try_again(
     (class, reason): (ParkReason, &str),
     tries: Tries,

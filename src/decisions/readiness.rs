@@ -1,64 +1,64 @@
-//! Whether a worker is ready, from what it knows: the conditions of `/readyz`.
+//! Whether a worker is ready, from its state: the conditions of `/readyz`.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// What was asked of the database, and whether it answered.
+/// Last answer of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
-    /// The worker has just started.
+    /// The worker has not queried the database yet.
     #[default]
     NotAsked,
-    /// It answered at this instant.
+    /// The database answered at this instant.
     Given(Instant),
-    /// It has not since this instant.
+    /// The database does not answer.
     Failed {
-        /// When it failed to answer for the first time.
+        /// When the database failed to answer for the first time.
         since: Instant,
-        /// Why.
+        /// Error text.
         reason: String,
     },
 }
 
-/// Whether there is a connection to consume with.
+/// State of the session with the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// It is being opened for the first time.
+    /// The first session is being opened.
     #[default]
     Opening,
-    /// It is there.
+    /// The session is open.
     Open,
-    /// The last one ended, and the next one is not open yet.
+    /// The last session ended, and the next one is not open yet.
     Ended {
-        /// When the first of those ended that brought no other one.
+        /// When the outage began; later failed attempts do not change it.
         since: Instant,
-        /// Why.
+        /// Error text.
         reason: String,
     },
 }
 
-/// Everything that a worker knows of itself.
+/// State of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerState {
-    /// Of the database.
+    /// Last answer of the database.
     pub database: Answer,
-    /// With the broker.
+    /// Session with the broker.
     pub session: Session,
     /// Timeouts that have no consumer.
     pub unconsumed: Vec<String>,
-    /// Whether the management API has listed the queues the last time.
+    /// Whether the management API listed the queues when it was last asked.
     pub lists_queues: bool,
-    /// Queues that do not answer, or whose copies the broker takes no more: the timeout of each, and since when.
+    /// Queues that do not answer, or whose copies the broker does not accept: timeout and start of the silence.
     pub silent: BTreeMap<String, (String, Instant)>,
-    /// Of delays that timeouts name: routing keys that lead to no level.
+    /// Routing keys of the timeouts' delays that lead to no level.
     pub unrouted: Vec<String>,
     /// Levels that the broker has and the topology lacks.
     pub other_levels: Vec<String>,
-    /// For each effect that is stuck, how long an order has been overdue.
+    /// How long an order has been overdue, for each effect that is stuck.
     pub stuck: BTreeMap<String, Duration>,
-    /// A stop was asked for.
+    /// Whether the worker was asked to stop.
     pub stopping: bool,
 }
 
@@ -67,12 +67,12 @@ pub struct WorkerState {
 pub struct ReadyCondition {
     /// `database`, `broker`, `consuming`, `closing`, `levels`.
     pub name: &'static str,
-    /// Why it does not hold.
+    /// Why the condition is not met; none if it is met.
     pub failure: Option<String>,
 }
 
 impl WorkerState {
-    /// Whether each condition holds. `silent` is how long the last answer of the database counts.
+    /// The state of each condition. `silent` is how long an answer of the database is valid.
     pub fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
         let broker = if self.stopping {
             Some("the worker is stopping".to_owned())
@@ -102,8 +102,8 @@ impl WorkerState {
         }
     }
 
-    /// Whether messages of one of these timeouts do not come. The first session, and the first look for queues, may take
-    /// a while.
+    /// Whether no messages of these timeouts arrive. The first session and the first search for queues may take a while: they
+    /// count only with `opens_for_long`.
     pub fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
         let are_of = |timeout: &String| timeouts.contains(&timeout.as_str());
         match self.session {
@@ -116,7 +116,7 @@ impl WorkerState {
         }
     }
 
-    /// Why no messages come, since when, and what becomes of orders meanwhile.
+    /// Why no messages arrive, since when, and what happens to orders meanwhile.
     pub fn away(&self, now: Instant) -> Option<String> {
         let (since, text, reason) = match &self.session {
             Session::Opening => return None,
@@ -185,28 +185,28 @@ impl WorkerState {
     }
 }
 
-/// Of one effect.
+/// When an effect last closed an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// None was closed; it began then.
+    /// The worker closed none since this instant, when it began.
     Expected(Instant),
-    /// The last one was closed then.
+    /// The worker closed the last one at this instant.
     Closed(Instant),
 }
 
-/// Which orders say that nothing is closed, where they have been overdue for long enough.
+/// Which overdue orders prove that the worker closes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspect {
-    /// A worker that has just begun has had no time for any.
+    /// No orders: a worker that has just begun had no time to close one.
     None,
-    /// Those whose deadline came after the last closing, so long ago.
+    /// Orders whose deadline came after the last closing, this long ago.
     Since(Duration),
-    /// All of them.
+    /// All overdue orders.
     All,
 }
 
 impl Progress {
-    /// At `now`, where an order may be overdue for `bound`.
+    /// The orders that prove it at `now`, if an order may be overdue for `bound`.
     pub fn suspect(self, now: Instant, bound: Duration) -> Suspect {
         match self {
             Self::Closed(at) => Suspect::Since(now.saturating_duration_since(at)),

@@ -1,4 +1,4 @@
-//! Orders that the table has closed a moment ago: when each was asked for, and its deadline. The caller passes the time in.
+//! Orders that were closed by the table recently: when each was queried, and its deadline. The caller passes the time.
 
 use std::{collections::HashMap, mem, time::Instant};
 
@@ -7,10 +7,10 @@ use crate::order::OrderId;
 /// Orders in each of the two halves: as many as a pass of a burst reads, about 5 MB.
 pub const HALF: usize = 50_000;
 
-/// When an order was asked for, and its deadline in milliseconds since 1970.
+/// When an order was queried, and its deadline in milliseconds since 1970.
 type Closed = (Instant, Option<i64>);
 
-/// The newest orders: at least [`HALF`] of them, and at most twice that and a page.
+/// The newest orders: at least [`HALF`], and at most twice [`HALF`] and a page.
 #[derive(Debug, Default)]
 pub struct RecentlyClosed {
     newer: HashMap<OrderId, Closed>,
@@ -18,7 +18,8 @@ pub struct RecentlyClosed {
 }
 
 impl RecentlyClosed {
-    /// Adds orders that were asked for at `asked`, each with its deadline, and says how many. The older half makes room.
+    /// Adds orders that were queried at `asked`, each with its deadline, and returns their number. If the newer half is full,
+    /// the older half is dropped.
     pub fn add(
         &mut self,
         orders: impl IntoIterator<Item = (OrderId, Option<i64>)>,
@@ -33,7 +34,7 @@ impl RecentlyClosed {
         count
     }
 
-    /// Whether an order was asked for after `received`, or had the deadline `due_ms`, and was closed.
+    /// Whether the order was closed by a query after `received`, or with the deadline `due_ms`.
     pub fn has(&self, id: &OrderId, received: Instant, due_ms: Option<i64>) -> bool {
         let has = |half: &HashMap<OrderId, Closed>| {
             half.get(id).is_some_and(|(asked, deadline)| {
@@ -43,12 +44,12 @@ impl RecentlyClosed {
         has(&self.newer) || has(&self.older)
     }
 
-    /// How many orders are remembered; one that was closed twice may count twice.
+    /// Number of orders; an order that was closed twice may count twice.
     pub fn len(&self) -> usize {
         self.newer.len() + self.older.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no orders.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

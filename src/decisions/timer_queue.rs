@@ -1,14 +1,14 @@
-//! Things to be done at an instant. One timer serves all of them: that of the earliest.
+//! Items with an instant. All of them need only one timer: for the earliest instant.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// Things in the order of their instants; those of one instant in the order they came.
+/// Items in the order of their instants; items with equal instants in the order of arrival.
 #[derive(Debug)]
 pub struct TimerQueue<T> {
-    /// In boxes: what is added in order leaves its nodes half empty.
+    /// Boxed: nodes of a map that grows in key order stay half empty.
     items: BTreeMap<(Instant, u64), Box<T>>,
     count: u64,
 }
@@ -20,13 +20,13 @@ impl<T> Default for TimerQueue<T> {
 }
 
 impl<T> TimerQueue<T> {
-    /// Adds something to be done at `at`.
+    /// Adds an item for `at`.
     pub fn add(&mut self, at: Instant, item: T) {
         self.items.insert((at, self.count), Box::new(item));
         self.count += 1;
     }
 
-    /// Everything is to be done earlier by `by`, in the same order.
+    /// Makes every item due earlier by `by`; the order stays.
     pub fn bring_forward(&mut self, by: Duration) {
         let items = std::mem::take(&mut self.items).into_iter();
         let earlier = |((at, count), item): ((Instant, u64), _)| {
@@ -35,12 +35,12 @@ impl<T> TimerQueue<T> {
         self.items = items.map(earlier).collect();
     }
 
-    /// When the earliest is to be done; `None` while empty.
+    /// The earliest instant; `None` while empty.
     pub fn next(&self) -> Option<Instant> {
         self.items.keys().next().map(|(at, _)| *at)
     }
 
-    /// Takes what is to be done by `now`, earliest first, at most `limit`.
+    /// Removes the items whose instant is reached at `now`, earliest first, at most `limit`.
     #[must_use = "what was taken is no longer here"]
     pub fn take_due(&mut self, now: Instant, limit: usize) -> Vec<T> {
         let mut due = Vec::new();
@@ -53,23 +53,23 @@ impl<T> TimerQueue<T> {
         due
     }
 
-    /// Whether at least `many` are to be done by `now`.
+    /// Whether the instants of at least `many` items are reached at `now`.
     pub fn are_due(&self, many: usize, now: Instant) -> bool {
         // The keys are in the order of their instants.
         self.items.len() >= many && self.items.keys().nth(many - 1).is_some_and(|key| key.0 <= now)
     }
 
-    /// How many wait.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// What waits, earliest first.
+    /// All items, earliest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.values().map(AsRef::as_ref)
     }

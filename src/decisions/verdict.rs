@@ -1,30 +1,31 @@
-//! Whose fault it is that orders fail. Each is made to fail alone first; the caller asks the database.
+//! Whether an order or the database is at fault when orders fail. Each order is made to fail alone first; the caller runs the
+//! statements.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use crate::order::{OrderId, Outcome};
 
-/// So many different orders that fail in one way, and none closed meanwhile, are not at fault. Fewer are retried and
-/// parked, each with its reason.
+/// If this many different orders fail in one way while none is closed, the orders are not at fault. Fewer failed orders are
+/// retried and parked, each with its reason.
 pub const MANY: usize = 20;
-/// Orders that exceed the statement time-out alone, each for as long as that is, before others are looked for that do not.
+/// Orders that may exceed the statement time-out alone, one after the other, before other parts are tried.
 const SLOW: usize = 3;
 
-/// What can be at fault when a statement fails for one order.
+/// Possible causes when a statement fails for one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspect {
-    /// The order, whatever the SQLSTATE.
+    /// The order, for any SQLSTATE.
     Order,
-    /// The order or the database: the statement was cancelled, as the statement time-out does.
+    /// The order or the database: the statement was cancelled, for example by the statement time-out.
     Slow,
-    /// A server: the database, or one that a trigger needs.
+    /// A server: the database, or a server that a trigger needs.
     Server,
-    /// Somebody else, who holds a lock.
+    /// Another session, which has locked a row.
     Lock,
 }
 
 impl Suspect {
-    /// So many orders may fail alone like this, and none be closed, before it can be the database that fails: disk, memory, time.
+    /// If this many orders fail alone and none is closed, the database may be at fault: its disk, memory or time.
     const fn bearable(self) -> usize {
         match self {
             Self::Slow => SLOW,
@@ -34,19 +35,19 @@ impl Suspect {
     }
 }
 
-/// How an order failed alone.
+/// Failure of a single order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Who is to blame.
+    /// The possible cause.
     pub suspect: Suspect,
-    /// What is the same for all orders that fail like this one, e.g. the SQLSTATE.
+    /// Part of the error that is equal for all orders that fail in this way, e.g. the SQLSTATE.
     pub cause: String,
-    /// What PostgreSQL said.
+    /// Error text of PostgreSQL.
     pub reason: String,
 }
 
 impl Failure {
-    /// What it says about the order.
+    /// The outcome of the order.
     pub fn outcome(self) -> Outcome {
         let Self { suspect, cause, reason } = self;
         match suspect {
@@ -57,7 +58,7 @@ impl Failure {
     }
 }
 
-/// The items of a batch: what fails is halved until each item that fails stands alone.
+/// The items of a batch: a part that fails is halved until each failing item is alone.
 #[derive(Debug)]
 pub struct Isolation<T> {
     parts: Vec<Range<usize>>,
@@ -69,10 +70,11 @@ pub struct Isolation<T> {
 }
 
 impl<T: Clone> Isolation<T> {
-    /// All of `len` items in one part; none where there are none. `unknown` is the outcome of an item that is never asked for.
+    /// Starts with all of `len` items in one part; with no part if there are none. `unknown` is the outcome of an item that
+    /// was never tried.
     ///
-    /// Once as many items have failed as can be borne, so many parts are asked for elsewhere: halving down to a single one of
-    /// 4,000 takes half of 24.
+    /// After as many failures as `Suspect` allows, at most `most_elsewhere` other parts are tried: to halve 4,000 items down
+    /// to a single one takes half of 24.
     pub fn new(len: usize, unknown: T, most_elsewhere: usize) -> Self {
         let mut parts = Vec::new();
         parts.extend((len > 0).then_some(0..len));
@@ -80,12 +82,12 @@ impl<T: Clone> Isolation<T> {
         Self { parts, outcomes, works: false, failed: 0, elsewhere: 0, most_elsewhere }
     }
 
-    /// The next part to ask for; each has at least one item.
+    /// The next part to try; it has at least one item.
     pub fn next_part(&mut self) -> Option<Range<usize>> {
         self.parts.pop()
     }
 
-    /// A part was answered, in its order; `works` if that shows that what fails elsewhere is the items' own.
+    /// Records the outcomes of a part, in its order; `works` if they show that failures elsewhere are the items' own.
     pub fn answered(
         &mut self,
         part: Range<usize>,
@@ -98,11 +100,11 @@ impl<T: Clone> Isolation<T> {
         }
     }
 
-    /// A part failed: its halves are to be asked for, and a single item has the outcome `alone`. Whether what is left is to be
-    /// asked for, if nothing works and `suspect` is to blame.
+    /// Records that a part failed: its halves are tried next, and a single item gets the outcome `alone`. Returns whether to
+    /// try the remaining parts, although nothing works and `suspect` may be the cause.
     ///
-    /// Items that fail stay the oldest, and stand in front of the others. So beyond what can be borne other places are asked for
-    /// before the batch is given up: in turn the last part, down to the last item, and the largest one.
+    /// Failing items stay the oldest, and come before the others. Therefore, beyond the limit of `suspect`, other parts are
+    /// tried before the batch is given up: alternately the last part, down to the last item, and the largest part.
     pub fn failed(&mut self, part: Range<usize>, suspect: Suspect, alone: T) -> bool {
         if part.len() > 1 {
             self.again(part, 1);
@@ -120,7 +122,7 @@ impl<T: Clone> Isolation<T> {
         self.elsewhere <= self.most_elsewhere
     }
 
-    /// A part is to be asked for again, in halves if it has more than `most` items.
+    /// Queues a part to be tried again, in halves if it has more than `most` items.
     pub fn again(&mut self, part: Range<usize>, most: usize) {
         if part.len() <= most.max(1) {
             return self.parts.push(part);
@@ -130,7 +132,7 @@ impl<T: Clone> Isolation<T> {
         self.parts.push(part.start..middle);
     }
 
-    /// Neither this part nor any other that is left will be asked for: all of it has this outcome.
+    /// Gives up this part and all remaining parts: their items get this outcome.
     pub fn give_up(&mut self, part: Range<usize>, outcome: &T) {
         self.parts.push(part);
         for part in std::mem::take(&mut self.parts) {
@@ -149,7 +151,7 @@ impl<T: Clone> Isolation<T> {
     }
 }
 
-/// Over all batches of one effect: the orders that failed since one was closed.
+/// The orders of one effect that failed since one was closed, over all batches.
 #[derive(Debug, Default)]
 pub struct Verdict {
     cause: String,
@@ -157,14 +159,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// An order has failed alone; its batch is still being split, and others ask already.
+    /// Records an order that failed alone. Its batch is still being split, and other batches are judged meanwhile.
     pub fn failed(&mut self, id: &OrderId, failure: &Failure) {
         if matches!(failure.suspect, Suspect::Order | Suspect::Slow) {
             self.add(&failure.cause, id);
         }
     }
 
-    /// Looks at the outcomes of a whole batch. Failures that have become too many to be the orders' own become
+    /// Judges the outcomes of a whole batch. If too many orders fail, they are not at fault: their failures become
     /// [`Outcome::Postponed`].
     pub fn judge(&mut self, ids: &[OrderId], outcomes: &mut [Outcome]) {
         if any_closed(outcomes) {
@@ -192,12 +194,11 @@ impl Verdict {
     }
 }
 
-/// Whether an order was closed.
 pub(crate) fn any_closed(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| matches!(outcome, Outcome::Closed { .. }))
 }
 
-/// Orders that failed with this cause are not at fault.
+/// Postpones orders that failed with this cause: they are not at fault.
 pub(crate) fn acquit(outcomes: &mut [Outcome], of: &str) {
     for outcome in outcomes {
         if let Outcome::Failed { cause, reason } = outcome

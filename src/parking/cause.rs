@@ -1,4 +1,4 @@
-//! Why a message is in the parking lot, also where the broker has put it there by itself and written nothing.
+//! Why a message is in the parking lot, also if the broker dead-lettered it there and no worker wrote a reason.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,53 +10,53 @@ use crate::{
 /// Why a message is in the parking lot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A worker has written it.
+    /// The reason that a worker wrote, or the reason why the body cannot be read.
     Written(String),
-    /// The worker gave it to the broker, because its body is too large to be kept, or its headers are.
+    /// The worker rejected the message, because its body or its headers are too large to keep.
     TooLarge {
         /// Bytes of the body, or of memory that its headers take.
         bytes: usize,
     },
-    /// The worker gave it up and made no copy: too many copies were on their way.
+    /// The worker rejected the message without a copy, because too many copies waited for a confirm.
     Rejected {
-        /// Its business queue.
+        /// Business queue that the message was in.
         queue: String,
     },
-    /// It was delivered again and again, and never settled: workers have died with it in hand.
+    /// The broker delivered the message again and again, and no worker settled it: workers died while they had it.
     DeliveryLimit {
-        /// Its business queue.
+        /// Business queue that the message was in.
         queue: String,
     },
-    /// A queue was full and let it go.
+    /// The queue was full and dropped the message.
     Full {
-        /// Which one.
+        /// The full queue.
         queue: String,
     },
-    /// It was due, and no queue is bound for its routing key.
+    /// The message was due, and no queue is bound for its routing key.
     DueUnroutable {
-        /// The level it comes from.
+        /// Level that the message comes from.
         queue: String,
-        /// Its routing key.
+        /// Routing key of the message.
         routing_key: String,
     },
-    /// Nothing took it where it was published.
+    /// No queue is bound for the routing key that the message was published with.
     Unroutable {
-        /// Its routing key.
+        /// Routing key of the message.
         routing_key: String,
     },
-    /// The broker has another reason.
+    /// The broker gave another reason.
     Other {
-        /// As the broker calls it.
+        /// The broker's word for the reason.
         reason: String,
-        /// Where.
+        /// Queue that dead-lettered the message.
         queue: String,
     },
 }
 
 impl Cause {
-    /// Out of what the headers and the body say.
+    /// Derives the cause from headers and body.
     pub(super) fn of(topology: &Topology, received: &Received, parked: &Parked) -> Self {
-        // Its headers are left out with it.
+        // The headers are left out together with the body.
         if let Some(bytes) = received.body_left_out() {
             return Self::TooLarge { bytes };
         }
@@ -80,7 +80,7 @@ impl Cause {
         }
     }
 
-    /// One text for all messages with the same cause: without what only one of them has.
+    /// Text that all messages with this cause share: without sizes and routing keys.
     pub fn in_general(&self) -> String {
         match self {
             Self::TooLarge { .. } => {
@@ -125,12 +125,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Reasons that are counted one by one. What an effect says may be another text for each order.
+/// Reasons that are counted separately. The error text of an effect may differ for each order.
 const MOST: usize = 200;
-/// Characters of a reason.
+/// Characters of a reason that are compared.
 const LONGEST: usize = 200;
 
-/// Messages by reason.
+/// Counts messages by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
     counted: BTreeMap<String, u64>,
@@ -138,7 +138,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// One more message.
+    /// Counts a message.
     pub fn add(&mut self, cause: &Cause) {
         let reason: String = cause.in_general().chars().take(LONGEST).collect();
         if self.counted.len() < MOST || self.counted.contains_key(&reason) {
@@ -148,12 +148,12 @@ impl Reasons {
         }
     }
 
-    /// Messages in all.
+    /// Number of all messages.
     pub fn total(&self) -> u64 {
         self.counted.values().sum::<u64>() + self.others
     }
 
-    /// The `most` frequent reasons, most frequent first, and how many messages have none of them.
+    /// The `most` most frequent reasons, most frequent first, and the number of messages with other reasons.
     pub fn most_frequent(&self, most: usize) -> (Vec<(&str, u64)>, u64) {
         let mut sorted: Vec<(&str, u64)> =
             self.counted.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();

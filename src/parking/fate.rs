@@ -1,4 +1,4 @@
-//! What becomes of a parked message that is put back: that depends on its order now.
+//! The fate of a parked message that is replayed: it depends on the state of its order now.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,32 +11,32 @@ use crate::{
     topology::{Topology, level_routes::LevelRoutes, route::Route},
 };
 
-/// What becomes of a message.
+/// The fate of a parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is published again: straight to its business queue, or to a level for the rest of the time.
+    /// The message is published again: to its business queue, or to a level for the remaining time.
     Replay(Route),
-    /// Its order is final: it is taken from the parking lot, and nothing is published.
+    /// The order is final: the message is removed from the parking lot, and nothing is published.
     Settle,
-    /// It stays where it is.
+    /// The message stays in the parking lot.
     Stay(Stays),
 }
 
-/// Why a message cannot be put back.
+/// Why a message cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stays {
-    /// Nobody knows which order it is about.
+    /// The order id cannot be read.
     Unreadable,
-    /// The topology does not have its timeout.
+    /// The topology does not have the timeout of the message.
     NoTimeout,
-    /// It would be parked again for the same reason.
+    /// The database does not know the order: the message would be parked again.
     UnknownOrder,
     /// The effect fails for this order now.
     EffectFails,
-    /// It has to wait, and the broker routes to nothing that delays.
+    /// The order is not due, and the broker has no level that delays the message.
     NoLevel,
-    /// The broker has no queue that gets what is due for its timeout: it would be parked again.
+    /// The broker has no queue for due messages of the timeout: the message would be parked again.
     NoQueue,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Stays {
     }
 }
 
-/// Decides about a message; `now` is what the database says of its order, none where it was not asked.
+/// Decides about a message; `now` is the database's answer about its order, none if the database was not asked.
 pub fn fate(
     topology: &Topology,
     routes: &LevelRoutes,
@@ -75,7 +75,7 @@ pub fn fate(
             let route = routes.wait(topology, rule, *remaining);
             route.map_or(Fate::Stay(Stays::NoLevel), Fate::Replay)
         }
-        // Overdue. What is locked or guarded is for the worker to wait for.
+        // The order is overdue. If it is locked or guarded, the worker waits.
         Some(
             Outcome::Closed { .. }
             | Outcome::NotDue { .. }
@@ -85,23 +85,23 @@ pub fn fate(
     }
 }
 
-/// Messages by what becomes of them.
+/// Messages by what happens to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Straight to the business queue.
+    /// Messages that go straight to the business queue.
     pub overdue: u64,
-    /// To a level, for the rest of the time.
+    /// Messages that go to a level for the remaining time.
     pub waiting: u64,
-    /// Taken out, as their orders are final.
+    /// Messages that are removed, because their orders are final.
     pub settled: u64,
-    /// Left where they are.
+    /// Messages that stay in the parking lot.
     pub stays: BTreeMap<Stays, u64>,
-    /// Published and not confirmed: left where they are.
+    /// Messages that were published and not confirmed: they stay in the parking lot.
     pub unconfirmed: u64,
 }
 
 impl Totals {
-    /// One more message.
+    /// Counts a message.
     pub fn add(&mut self, fate: &Fate) {
         match fate {
             Fate::Replay(route) if route.holds.is_zero() && route.x_delay.is_none() => {
@@ -113,24 +113,24 @@ impl Totals {
         }
     }
 
-    /// Messages that leave the parking lot.
+    /// Number of messages that leave the parking lot.
     pub fn leaving(&self) -> u64 {
         self.overdue + self.waiting + self.settled
     }
 
-    /// Messages that stay as long as the broker lacks something of the topology.
+    /// Number of messages that stay until the missing objects of the topology are applied.
     pub fn not_applied(&self) -> u64 {
         [Stays::NoLevel, Stays::NoQueue].iter().filter_map(|why| self.stays.get(why)).sum()
     }
 
-    /// All messages.
+    /// Number of all messages.
     pub fn total(&self) -> u64 {
         self.leaving() + self.stays.values().sum::<u64>() + self.unconfirmed
     }
 }
 
 impl fmt::Display for Totals {
-    /// A line per fate that occurs.
+    /// A line for each fate that occurs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = [
             (self.overdue, "overdue: straight to the worker"),
@@ -150,7 +150,7 @@ impl fmt::Display for Totals {
     }
 }
 
-/// What the order of a message is now, for a line; none where the database was not asked.
+/// State of a message's order as text for a line; `now` is none if the database was not asked.
 pub fn state(now: Option<&Outcome>) -> String {
     match now {
         None => "not asked".to_owned(),
@@ -164,7 +164,7 @@ pub fn state(now: Option<&Outcome>) -> String {
     }
 }
 
-/// The same as one word, for programs.
+/// State of a message's order as one word, for programs.
 pub const fn state_word(now: &Outcome) -> &'static str {
     match now {
         Outcome::Closed { .. } => "overdue",

@@ -1,4 +1,4 @@
-//! One message in the parking lot.
+//! A message in the parking lot.
 
 use std::{
     collections::BTreeSet,
@@ -17,29 +17,29 @@ use crate::{
     wire::{Death, Received},
 };
 
-/// Orders of a filter that a line names.
+/// Orders of a filter that a line names at most.
 const SHOWN: usize = 20;
 
-/// What is to be known of a message in the parking lot.
+/// A message in the parking lot, as far as it can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedMessage {
-    /// Which order it is about; none where the body cannot be read.
+    /// Order of the message; none if the body cannot be read.
     pub order: Option<OrderId>,
-    /// The timeout that it is for; the topology may not have it any more.
+    /// Timeout of the message; the topology may have lost it since.
     pub timeout: Option<String>,
-    /// Why it is here.
+    /// Why the message was parked.
     pub cause: Cause,
-    /// Since when, where that is known.
+    /// When the message was parked, if that is known.
     pub parked_at: Option<Timestamp>,
-    /// How often it was tried before.
+    /// Retries before the message was parked.
     pub attempts: u32,
-    /// As published.
+    /// Routing key as published.
     pub routing_key: String,
-    /// `message-id`.
+    /// `message-id` of the message.
     pub message_id: Option<String>,
-    /// Bytes of its body.
+    /// Bytes of the body, also if the body was left out.
     pub body_bytes: usize,
-    /// What it is recognized by in a later reading; equal ones have the same.
+    /// Hash by which a later reading recognizes the message; equal messages have the same hash.
     pub print: u64,
 }
 
@@ -66,18 +66,18 @@ impl ParkedMessage {
         }
     }
 
-    /// What it is called in a line.
+    /// Name of the message in a line: its order id, or `(unreadable)`.
     pub fn label(&self) -> &str {
         self.order.as_ref().map_or("(unreadable)", OrderId::as_str)
     }
 
-    /// The rule of the topology that it is for.
+    /// The rule of the topology that the message is for.
     pub fn rule<'a>(&self, topology: &'a Topology) -> Option<&'a Timeout> {
         topology.timeout(self.timeout.as_deref()?)
     }
 }
 
-/// What the worker wrote, or the business queue it was in, or the last word of its routing key.
+/// The timeout that the worker wrote, or the timeout of the business queue, or the last word of the routing key.
 fn timeout_of(
     topology: &Topology,
     received: &Received,
@@ -99,37 +99,37 @@ fn timeout_of(
         .or_else(|| last_word.map(str::to_owned))
 }
 
-/// Conditions that a message has to meet, all of them.
+/// Conditions of a filter: a message must meet all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Its reason has this in it, whatever the case.
+    /// The reason contains this text; upper and lower case are equal.
     pub reason: Option<String>,
-    /// It is for this timeout.
+    /// The message is for this timeout.
     pub timeout: Option<String>,
-    /// It is about one of these orders, as it is spelled here or as `uuid`; of any order where there is none.
+    /// The message is about one of these orders, as spelled here or as `uuid`; any order if the set is empty.
     pub orders: BTreeSet<String>,
-    /// It was parked longer ago.
+    /// The message was parked at least this time ago.
     pub older_than: Option<Duration>,
-    /// It was parked since.
+    /// The message was parked less than this time ago.
     pub newer_than: Option<Duration>,
-    /// It is one of these, and then nothing else matters; any where there is none.
+    /// The message is selected here, and no other condition counts; any message if the selection is empty.
     pub selected: Selection,
 }
 
 impl Filter {
-    /// Whether everything is asked for.
+    /// Whether the filter takes every message.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether `message` is asked for. One of unknown age is neither old nor new.
+    /// Whether the filter takes `message`. A message of unknown age is neither old nor new.
     pub fn takes(&self, message: &ParkedMessage, now: Timestamp) -> bool {
         if !self.selected.is_empty() {
             return self.selected.contains(message.print);
         }
         let age = || {
             let age = now.duration_since(message.parked_at?);
-            // A clock that is behind makes it new.
+            // The clock is behind: the message counts as new.
             Some(Duration::try_from(age).unwrap_or_default())
         };
         let is_named = |id: &OrderId| {
@@ -143,7 +143,8 @@ impl Filter {
             && self.newer_than.is_none_or(|bound| age().is_some_and(|age| age < bound))
     }
 
-    /// The same where several come: `left` are those selected that have not, so of equal ones as many are taken as were selected.
+    /// Whether the filter takes `message`, one of many. `left` has the selected messages that have not come yet:
+    /// of equal messages, as many are taken as were selected.
     pub fn takes_next(
         &self,
         message: &ParkedMessage,
@@ -154,7 +155,7 @@ impl Filter {
     }
 }
 
-/// `timeout unpaid, reason with "does not know"`; `everything` where there is no condition.
+/// `timeout unpaid, reason with "does not know"`; `everything` if the filter has no condition.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let age = |name: &str, bound: &Option<Duration>| {

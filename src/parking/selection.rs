@@ -1,18 +1,19 @@
-//! Messages that were pointed at, one by one.
+//! Messages that an operator selected, one by one.
 
 use std::{collections::BTreeMap, iter::repeat_n};
 
-/// Messages by [`print`](super::ParkedMessage::print), and how many of each: nobody can tell equal ones apart.
+/// Selected messages by [`print`](super::ParkedMessage::print), with the count of each: equal messages cannot be told
+/// apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selection(BTreeMap<u64, usize>);
 
 impl Selection {
-    /// One more message.
+    /// Adds a message.
     pub fn add(&mut self, print: u64) {
         *self.0.entry(print).or_default() += 1;
     }
 
-    /// One message fewer; false if none like it is left.
+    /// Removes a message; false if no equal one is left.
     pub fn remove(&mut self, print: u64) -> bool {
         let Some(count) = self.0.get_mut(&print) else { return false };
         *count -= 1;
@@ -22,22 +23,22 @@ impl Selection {
         true
     }
 
-    /// Whether there is one like it.
+    /// Whether an equal message is selected.
     pub fn contains(&self, print: u64) -> bool {
         self.0.contains_key(&print)
     }
 
-    /// Whether there is none.
+    /// Whether no message is selected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Messages in all.
+    /// Number of all selected messages.
     pub fn count(&self) -> usize {
         self.0.values().sum()
     }
 
-    /// Each message, equal ones one after the other.
+    /// Each message; equal ones follow each other.
     pub fn prints(&self) -> impl Iterator<Item = u64> {
         self.0.iter().flat_map(|(print, count)| repeat_n(*print, *count))
     }

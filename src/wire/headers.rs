@@ -1,47 +1,47 @@
-//! Headers of messages: which are ours, and which the broker adds.
+//! Headers of messages: the program's own headers, and headers that the broker adds.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable, LongString};
 
-/// How often a message was tried again, as an integer.
+/// How many times a message was retried, as an integer.
 pub(crate) const ATTEMPT: &str = "x-attempt";
-/// How often in a row the order was overdue and guarded by its effect, as an integer.
+/// How many times in a row the order was overdue and guarded by its effect, as an integer.
 pub(crate) const GUARDED: &str = "x-guarded";
 /// Why a message is in the parking lot.
 pub(crate) const PARK_REASON: &str = "x-park-reason";
-/// The timeout that a message in the parking lot came from.
+/// The timeout that a parked message came from.
 pub(crate) const PARK_TIMEOUT: &str = "x-park-timeout";
-/// When it was put there, as an AMQP timestamp: seconds since 1970, by the clock of the worker.
+/// When the worker parked the message, as an AMQP timestamp: seconds since 1970 by the worker's clock.
 const PARKED_AT: &str = "x-parked-at";
-/// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks what has it.
+/// Marks a message of `overdue verify --probe`; its value is the canary's id. A worker acks a message with this header.
 pub(crate) const CANARY: &str = "x-overdue-canary";
-/// In the place of properties that no AMQP client could read; its value says why.
+/// Replaces properties that no AMQP client can parse; its value is the reason.
 pub const PROPERTIES_DROPPED: &str = "x-dropped-properties";
-/// In the place of all other properties where a body was too large to be kept: how many bytes it has, as text.
+/// Replaces all other properties if a body was too large to keep: the size of the body in bytes, as text.
 pub const BODY_LEFT_OUT: &str = "x-body-left-out";
 
-/// How long the exchange of the delayed message plugin holds a message, in milliseconds.
+/// How long the exchange of the delayed message plugin delays a message, in milliseconds.
 pub(crate) const X_DELAY: &str = "x-delay";
-/// Until when quorum queues of RabbitMQ 4.4 hold a message back, in milliseconds since 1970: in whatever queue a copy with it is put,
-/// a level and the parking lot as well.
+/// Quorum queues of RabbitMQ 4.4 deliver a message only from this time on, in milliseconds since 1970. A copy with this
+/// header is delayed in any queue, also in a level or the parking lot.
 pub(crate) const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
-/// More routing keys of a message: an array of texts (<https://www.rabbitmq.com/docs/sender-selected>).
+/// Further routing keys of a message: an array of texts (<https://www.rabbitmq.com/docs/sender-selected>).
 pub(super) const OTHER_ROUTES: [&str; 2] = ["CC", "BCC"];
 
-/// More attempts than any retry list has: a forged header must not wait for ever.
+/// More attempts than any retry list has: a forged header must not make a message wait forever.
 const MAX_ATTEMPT: u32 = 1_000_000;
-/// A trigger can say as much as it likes, and the headers have to fit into one frame; of some brokers it has 8 KiB.
+/// A trigger can raise a text of any length, and the headers must fit into one frame; some brokers limit a frame to 8 KiB.
 const MAX_REASON_BYTES: usize = 1_000;
 
-/// How often the message was tried before. A value that we do not write counts as 0: headers can be forged.
+/// How many times the message was tried. A value that the program does not write counts as 0, because headers can be forged.
 pub fn attempt(headers: &FieldTable) -> u32 {
     number(headers, ATTEMPT)
 }
 
-/// How often in a row its order was overdue and guarded.
+/// How many times in a row the order was overdue and guarded.
 pub fn guarded(headers: &FieldTable) -> u32 {
     number(headers, GUARDED)
 }
@@ -56,7 +56,7 @@ fn number(headers: &FieldTable, name: &str) -> u32 {
     number.filter(|number| *number <= MAX_ATTEMPT).unwrap_or(0)
 }
 
-/// Whether a message is a canary, with whatever value.
+/// Whether a message is a canary, with any value.
 pub(crate) fn is_canary(headers: &FieldTable) -> bool {
     headers.contains_key(CANARY)
 }
@@ -66,20 +66,20 @@ pub fn canary_id(headers: &FieldTable) -> Option<String> {
     text_of(headers, CANARY)
 }
 
-/// The size of a body that was left out.
+/// Bytes of a body that was left out.
 pub(super) fn body_left_out(headers: &FieldTable) -> Option<usize> {
     text_of(headers, BODY_LEFT_OUT)?.parse().ok()
 }
 
-/// About how many bytes of memory a value of a header takes beside its text: many times what a small one was on the wire.
+/// About how many bytes of memory a header value takes in addition to its text: many times its size in a frame.
 pub(crate) const VALUE_BYTES: usize = 2 * size_of::<AMQPValue>();
 
-/// About how many bytes of memory headers take.
+/// About how many bytes of memory the headers take.
 pub(super) fn bytes(headers: &FieldTable) -> usize {
     headers.inner().iter().map(|(name, value)| name.as_str().len() + value_bytes(value)).sum()
 }
 
-/// Frames with tables nested more deeply than a few dozen times are not passed on.
+/// The recursion is bounded: frames with tables nested more than a few dozen times are dropped before.
 fn value_bytes(value: &AMQPValue) -> usize {
     VALUE_BYTES
         + match value {
@@ -92,12 +92,12 @@ fn value_bytes(value: &AMQPValue) -> usize {
         }
 }
 
-/// When a worker put it into the parking lot.
+/// When a worker parked the message.
 pub(super) fn parked_at(headers: &FieldTable) -> Option<Timestamp> {
     time_of(headers, PARKED_AT)
 }
 
-/// A time that can be shown; anybody can forge one that cannot.
+/// A time that can be printed; a forged time may be outside that range.
 pub(super) fn time_of(headers: &FieldTable, name: &str) -> Option<Timestamp> {
     let Some(AMQPValue::Timestamp(seconds)) = headers.inner().get(name) else { return None };
     Timestamp::from_second(i64::try_from(*seconds).ok()?).ok()
@@ -110,12 +110,12 @@ pub(super) fn text_of(headers: &FieldTable, name: &str) -> Option<String> {
     }
 }
 
-/// The headers that a copy keeps. With `x-death` in it the broker would see a cycle.
+/// The headers that a copy keeps. A copy with `x-death` would look to the broker like a cycle.
 pub(super) fn kept(headers: &FieldTable) -> FieldTable {
     without(headers, is_dropped)
 }
 
-/// The headers that a copy keeps whose attempts are counted from the first.
+/// The headers that a replayed copy keeps: its retries are counted from 0.
 pub(super) fn kept_of_replayed(headers: &FieldTable) -> FieldTable {
     without(headers, |header| is_dropped(header) || header == ATTEMPT)
 }
@@ -125,7 +125,7 @@ pub(super) fn without(headers: &FieldTable, is_dropped: impl Fn(&str) -> bool) -
     kept.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>().into()
 }
 
-/// In the place of the delay that a copy was delivered with; the plugin makes that one negative.
+/// Replaces the delay that the original was delivered with; the plugin makes that value negative.
 pub(super) fn set_delay(headers: &mut FieldTable, x_delay: Option<u32>) {
     if let Some(ms) = x_delay {
         headers.insert(X_DELAY.into(), AMQPValue::LongLongInt(i64::from(ms)));
@@ -155,9 +155,8 @@ pub(super) fn text(text: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(text.as_bytes().to_vec()))
 }
 
-/// Headers that dead-lettering and delivery add, those by which the broker would route a copy to more queues than
-/// its routing key says or hold it back there, and what an earlier
-/// parking wrote.
+/// Whether a copy drops this header. Dead-lettering, delivery or an earlier parking added it, or it would make the broker
+/// route the copy to further queues or delay it.
 fn is_dropped(header: &str) -> bool {
     is_of_dead_lettering(header)
         || header.starts_with("x-delivery-count")
@@ -174,7 +173,7 @@ fn is_dropped(header: &str) -> bool {
         )
 }
 
-/// A header in which the broker writes where a message was dead-lettered.
+/// Whether the broker writes this header when it dead-letters a message.
 pub(crate) fn is_of_dead_lettering(header: &str) -> bool {
     ["x-death", "x-first-death-", "x-last-death-"].iter().any(|prefix| header.starts_with(prefix))
 }

@@ -1,4 +1,4 @@
-//! A message to publish, and what each of our messages looks like.
+//! A message to publish, and the form of each of the program's messages.
 
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable};
@@ -9,29 +9,29 @@ use crate::topology::route::Route;
 
 /// The `delivery-mode` of AMQP 0-9-1 with which a message survives a restart of the broker.
 pub(crate) const PERSISTENT: u8 = 2;
-/// A short string of AMQP 0-9-1.
+/// Bytes of a short string of AMQP 0-9-1.
 const MAX_SHORT_BYTES: usize = 255;
 
 /// A message to publish. It is published persistent, and mandatory unless it needs no route.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
-    /// Empty for the default exchange, which routes to the queue called like the routing key.
+    /// Empty for the default exchange, which routes to the queue with the name of the routing key.
     pub exchange: String,
     /// At most 255 bytes.
     pub routing_key: String,
-    /// `message-id`, unique among the messages in flight (a return is matched by it); at most 255 bytes. An empty one
-    /// is not sent.
+    /// `message-id`, unique among the unconfirmed messages, because a return is matched by it; at most 255 bytes. An empty
+    /// one is not sent.
     pub message_id: String,
     /// `content-type`, where known.
     pub content_type: Option<String>,
-    /// They have to fit into one frame, with the other properties.
+    /// Headers; together with the other properties they must fit into one frame.
     pub headers: FieldTable,
-    /// What is passed on as it came.
+    /// Properties that are copied unchanged.
     pub properties: Properties,
     /// At most 16 MiB by RabbitMQ's default (`max_message_size`).
     pub body: Vec<u8>,
-    /// Whether it is fine without a queue to route it to, and so not mandatory: nobody has to listen to events, and what an
-    /// exchange holds before it routes would be returned each time.
+    /// Whether the message may be unroutable, and is therefore not mandatory. Events may have no subscriber, and an exchange
+    /// that delays a message before it routes returns each mandatory message.
     pub needs_no_route: bool,
 }
 
@@ -65,7 +65,8 @@ impl Message {
         Self { message_id, content_type, body, ..Self::default() }.along(route)
     }
 
-    /// The same on `route`. What the plugin holds it returns each time, as if nothing took it.
+    /// Routes the message by `route`. The delayed message plugin returns each mandatory message that it delays, as if it
+    /// were unroutable.
     pub(super) fn along(mut self, route: Route) -> Self {
         headers::set_delay(&mut self.headers, route.x_delay);
         Self {
@@ -76,8 +77,8 @@ impl Message {
         }
     }
 
-    /// What happened to an order. A subscriber recognises a second copy by the `message-id`: the event's row in the outbox, its
-    /// time in microseconds, and the order. Rows alone are numbered again after a failover or a restore.
+    /// An event of an order. A subscriber recognises a duplicate by the `message-id`: row of the outbox, time in
+    /// microseconds, order. The row alone is not unique: after a failover or a restore, row numbers are used again.
     pub fn event(exchange: String, event: &str, id: i64, order_id: &str, at: Timestamp) -> Self {
         let body = serde_json::json!({ "order_id": order_id, "at": at });
         let mut message_id = format!("{id}@{}/{order_id}", at.as_microsecond());
@@ -86,8 +87,8 @@ impl Message {
         Self { needs_no_route: true, ..message }
     }
 
-    /// Why it cannot be sent, where that is so: a text of it has more than 255 bytes, or RabbitMQ would end the channel of
-    /// whoever publishes it.
+    /// Why the message cannot be sent, if so: a text has more than 255 bytes, or RabbitMQ would close the publisher's channel
+    /// because of it.
     pub fn unencodable(&self) -> Option<String> {
         let Properties {
             content_encoding, correlation_id, reply_to, expiration, kind, app_id, ..
@@ -132,7 +133,7 @@ impl Message {
     }
 }
 
-/// As RabbitMQ reads it.
+/// Whether RabbitMQ accepts the text as `expiration`.
 fn is_expiration(text: &str) -> bool {
     text.parse::<i128>().is_ok_and(|ms| u64::try_from(ms).is_ok())
 }

@@ -1,4 +1,4 @@
-//! The body of a message: "look at this order when the level lets it go".
+//! The body of a due notice: it names the order to query when the message is due.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::order::{OrderId, OrderIdError};
 
 /// Larger bodies are parked unread: a due notice has a hundred bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Parsers quote what they do not understand; the reason travels in a header, which has to fit into one frame.
+/// A parser quotes its input in the error; the reason is sent in a header, which must fit into one frame.
 const MAX_REASON_CHARS: usize = 200;
-/// Where the program itself writes the order id.
+/// JSON pointer at which the program itself writes the order id.
 const ORDER_ID: &str = "/order_id";
-/// An example in a log line.
+/// Characters of an ignored `due_at` that a log line shows.
 const MAX_HINT_CHARS: usize = 60;
-/// A number below it is seconds since 1970, until the year 5138.
+/// A smaller number is in seconds since 1970, which covers times until the year 5138.
 const LEAST_MS: i64 = 100_000_000_000;
 
 /// The message an order service publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueNotice {
-    /// The order to look up when the message arrives.
+    /// The order to query when the message arrives.
     pub order_id: OrderId,
-    /// When the publisher thinks it is due; a hint, the database decides.
+    /// The deadline as its publisher knows it: a hint, because the database decides.
     pub due_at: Option<Timestamp>,
 }
 
-/// Why a body is not a due notice. Such a message is parked with this text as its reason.
+/// Why a body is not a due notice. The worker parks such a message with this text as its reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant is the sentence above it")]
 pub enum Unreadable {
@@ -51,11 +51,11 @@ pub enum Unreadable {
 pub struct ReadNotice {
     /// The order, and when its publisher thinks it is due.
     pub notice: DueNotice,
-    /// `due_at` as it was written, where it is not a time with a zone: the hint is ignored.
+    /// `due_at` as published, if it is not a time with a zone: the hint is ignored.
     pub ignored_due_at: Option<String>,
 }
 
-/// Values of any kind, so that one of the wrong kind is refused in the words of this contract.
+/// Members of any JSON type, so that a wrong type is reported with this module's error text.
 #[derive(Deserialize)]
 struct JsonNotice {
     #[serde(default)]
@@ -67,19 +67,20 @@ struct JsonNotice {
 impl DueNotice {
     /// Reads a body: a JSON object with `order_id` and optionally `due_at`, or the bare order id, as text or as JSON text.
     ///
-    /// What starts like JSON is read as JSON whatever the content type says, because tutorials rarely set it.
+    /// A body that starts like JSON is read as JSON, whatever its content type: publishers that follow a tutorial rarely set
+    /// one.
     ///
     /// # Errors
-    /// Says in one sentence why the body is not a due notice.
+    /// The reason why the body is not a due notice.
     pub fn decode(body: &[u8]) -> Result<Self, Unreadable> {
         Self::read(body, &[]).map(|read| read.notice)
     }
 
-    /// Reads a body whose order id is at the first of the JSON pointers that leads to a value, or at `/order_id`, where the program
-    /// itself writes it.
+    /// Reads a body. Its order id is at the first of these JSON pointers that leads to a value, or at `/order_id`, where the
+    /// program itself writes it.
     ///
     /// # Errors
-    /// Says in one sentence why the body is not a due notice.
+    /// The reason why the body is not a due notice.
     pub fn read(body: &[u8], order_id: &[String]) -> Result<ReadNotice, Unreadable> {
         if body.len() > MAX_BODY_BYTES {
             return Err(Unreadable::TooLarge(body.len()));
@@ -88,7 +89,7 @@ impl DueNotice {
             [0xac, 0xed, 0, 5, ..] => Unreadable::Java,
             _ => Unreadable::NotUtf8,
         })?;
-        // Writers of UTF-8 on some platforms put a byte order mark first.
+        // Some platforms write a byte order mark before UTF-8.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
         let bare = |id: &str| {
             let notice = Self { order_id: OrderId::parse(id)?, due_at: None };
@@ -98,7 +99,7 @@ impl DueNotice {
             None => Err(Unreadable::Empty),
             Some(b'"') => bare(&parse::<String>(text)?),
             Some(b'{') if order_id.is_empty() => {
-                // Members that are not looked for are skipped.
+                // serde skips other members.
                 let JsonNotice { order_id, due_at } = parse(text)?;
                 match order_id {
                     Value::Null => Err(missing(&parse(text)?, &[])),
@@ -126,7 +127,7 @@ impl DueNotice {
         body.to_string().into_bytes()
     }
 
-    /// The `message-id`: the same for each publish of the same order and deadline.
+    /// The `message-id`: equal for each publish of the same order and deadline.
     pub fn message_id(&self) -> String {
         match self.due_at {
             Some(due_at) => format!("{}@{due_at}", self.order_id),
@@ -157,7 +158,7 @@ fn found(order_id: &Value, hint: &Value) -> Result<ReadNotice, Unreadable> {
     Ok(ReadNotice { notice: DueNotice { order_id, due_at }, ignored_due_at })
 }
 
-/// A time with a zone, or a number: seconds since 1970, or milliseconds where it is larger than any such time.
+/// Parses a time with a zone, or a number: seconds since 1970, or milliseconds from `LEAST_MS` on.
 fn due_at(hint: &Value) -> Option<Timestamp> {
     match hint {
         Value::String(text) => text.parse().ok(),
@@ -173,7 +174,7 @@ fn due_at(hint: &Value) -> Option<Timestamp> {
     }
 }
 
-/// Says what the body is instead of a due notice.
+/// Describes a body without an order id.
 fn missing(body: &Value, order_id: &[String]) -> Unreadable {
     let has = |member: &str| body.get(member).is_some();
     let seen = match body {

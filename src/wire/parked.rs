@@ -1,4 +1,4 @@
-//! What a message in the parking lot says of itself: who parked it, why and when. Anybody can forge all of it.
+//! The headers of a parked message: who parked it, why and when. Any publisher can forge all of them.
 
 use jiff::Timestamp;
 use lapin::types::{AMQPValue, FieldTable};
@@ -6,39 +6,39 @@ use serde_json::Value;
 
 use super::{headers, received::Received};
 
-/// What the headers of a message in the parking lot say.
+/// Headers of a parked message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parked {
-    /// Why a worker parked it; it writes nothing on what the broker parks.
+    /// Why a worker parked the message; none if the broker parked it.
     pub reason: Option<String>,
-    /// The timeout whose worker that was.
+    /// The timeout whose worker parked the message.
     pub timeout: Option<String>,
-    /// The last queue that dead-lettered it, where one did.
+    /// The last dead-lettering of the message, if it was dead-lettered.
     pub death: Option<Death>,
-    /// When it was parked: by the worker's clock, or the broker's where that one did it, which writes none
-    /// on what no queue has taken.
+    /// When the message was parked, by the clock of the worker or the broker. The broker writes no time on an unroutable
+    /// message.
     pub at: Option<Timestamp>,
-    /// How often it was tried before.
+    /// How many times the message was tried before.
     pub attempts: u32,
 }
 
-/// Why a queue gave a message up, in the words of the broker (<https://www.rabbitmq.com/docs/dlx>).
+/// Why a queue dead-lettered the message, in the broker's terms (<https://www.rabbitmq.com/docs/dlx>).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Death {
     /// `expired`, `rejected`, `maxlen` or `delivery_limit`.
     pub reason: String,
-    /// The queue it was in.
+    /// Queue that dead-lettered the message.
     pub queue: String,
-    /// When.
+    /// When the queue dead-lettered the message.
     pub at: Option<Timestamp>,
 }
 
 impl Received {
-    /// Reads the headers of a message in the parking lot.
+    /// Reads the headers of a parked message.
     pub(crate) fn parked(&self) -> Parked {
         let headers = &self.headers;
         let death = last_death(headers);
-        // A worker takes the deaths off its copies: where there is one, the broker has parked it since.
+        // A worker's copies have no `x-death`: if there is one, the broker has parked the message since.
         let by_worker = death.is_none();
         let written = |name| headers::text_of(headers, name).filter(|_| by_worker);
         let parked_at = headers::parked_at(headers).filter(|_| by_worker);
@@ -51,14 +51,14 @@ impl Received {
         }
     }
 
-    /// Its headers by name, each as JSON, however it was made.
+    /// All headers by name, each as JSON, of any AMQP type.
     pub fn shown_headers(&self) -> Vec<(String, Value)> {
         let headers = self.headers.inner().iter();
         headers.map(|(name, value)| (name.to_string(), json(value))).collect()
     }
 }
 
-/// A header's value in a line: a text as it is, everything else as JSON.
+/// A header's value for a line: a text unchanged, everything else as JSON.
 pub(crate) fn in_a_line(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -94,7 +94,7 @@ fn json(value: &AMQPValue) -> Value {
     }
 }
 
-/// The first entry of `x-death` is the last one that was written.
+/// The broker writes the newest entry of `x-death` first.
 fn last_death(headers: &FieldTable) -> Option<Death> {
     let Some(AMQPValue::FieldArray(deaths)) = headers.inner().get("x-death") else { return None };
     let Some(AMQPValue::FieldTable(death)) = deaths.as_slice().first() else { return None };

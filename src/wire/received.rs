@@ -1,4 +1,4 @@
-//! A message that was delivered, and the copies a worker makes of it.
+//! A delivered message, and the copies that a worker makes of it.
 
 use std::sync::Arc;
 
@@ -12,31 +12,32 @@ use super::{
 };
 use crate::topology::{Timeout, Topology, route::Route};
 
-/// A delivery. Anybody may have published it: nothing in it can be relied on.
+/// A delivery. Any publisher may have sent it: its content is not trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    /// Its delivery tag, by which it is settled on its channel.
+    /// Delivery tag, by which the worker settles the message on its channel.
     pub tag: u64,
-    /// Where it was published, or what dead-lettered it last: the broker says so.
+    /// The exchange that it was published to, or that dead-lettered it last, as reported by the broker.
     pub exchange: Arc<str>,
-    /// As published, also after dead-lettering. Thousands are kept that have the same.
+    /// Routing key as published, also after dead-lettering. It is shared, because thousands of messages in memory have the
+    /// same one.
     pub routing_key: Arc<str>,
-    /// `message-id`; a tutorial's publisher sets none.
+    /// `message-id`; publishers that follow a tutorial set none.
     pub message_id: Option<Box<str>>,
-    /// Whether it is persistent, as published: its `delivery-mode` is 2.
+    /// Whether the message was published persistent: its `delivery-mode` is 2.
     pub persistent: bool,
-    /// `content-type`; not to be relied on.
+    /// `content-type`; it is not trusted.
     pub content_type: Option<Arc<str>>,
-    /// The publisher's, and what the broker added.
+    /// The publisher's headers, and headers that the broker added.
     pub headers: FieldTable,
-    /// What only its publisher and its consumer look at; in a box, because thousands are kept that have none.
+    /// Properties that only publisher and consumer use; boxed, because thousands of messages in memory have none.
     pub properties: Option<Box<Properties>>,
-    /// Empty where it was too large for a due notice: [`Received::body_left_out`].
+    /// Empty if the body was too large for a due notice: [`Received::body_left_out`].
     pub body: Vec<u8>,
 }
 
 impl Received {
-    /// Reads the body, whose order id is where the topology says.
+    /// Reads the body; the topology defines where the order id is.
     pub fn notice(&self, topology: &Topology) -> Result<ReadNotice, Unreadable> {
         match self.body_left_out() {
             Some(size) => Err(Unreadable::TooLarge(size)),
@@ -44,31 +45,31 @@ impl Received {
         }
     }
 
-    /// The size of the body where it is not here; then no copy can be made. A forged header says nothing: only
-    /// an empty body can have been left out, and only a large one is.
+    /// The size of a body that was left out; without it no copy can be made. A forged header has no effect: only an empty
+    /// body counts, with a size above the limit.
     pub fn body_left_out(&self) -> Option<usize> {
         let size = headers::body_left_out(&self.headers)?;
         (self.body.is_empty() && size > MAX_BODY_BYTES).then_some(size)
     }
 
-    /// The same without the headers that no copy keeps, but for what was left out of it.
+    /// Drops the headers that no copy keeps. The header of a left-out body stays.
     pub fn without_needless_headers(self) -> Self {
         Self { headers: headers::kept(&self.headers), ..self }
     }
 
-    /// About how many bytes of memory its body and headers take.
+    /// About how many bytes of memory body and headers take.
     pub fn bytes(&self) -> usize {
         self.body.len() + headers::bytes(&self.headers)
     }
 
-    /// A copy that takes `route`, and then comes back.
+    /// A copy that waits along `route` and then returns to its business queue.
     pub fn put_back(&self, route: Route, attempt: u32, guarded: u32) -> Message {
         let mut copy = self.copy();
         headers::set_tries(&mut copy.headers, attempt, guarded);
         copy.along(route)
     }
 
-    /// A copy for the parking lot, which says why and where it comes from.
+    /// A copy for the parking lot, with the reason and the timeout.
     pub fn park(
         &self,
         topology: &Topology,
@@ -81,7 +82,7 @@ impl Received {
         Message { exchange: topology.park_exchange(), ..copy }
     }
 
-    /// A copy of a parked message that takes `route` as if it had never been tried.
+    /// A copy of a parked message that takes `route`; its retries are counted from 0.
     pub fn replayed(&self, route: Route) -> Message {
         Message { headers: headers::kept_of_replayed(&self.headers), ..self.copy() }.along(route)
     }
@@ -99,14 +100,14 @@ impl Received {
         }
     }
 
-    /// The tag distinguishes the copies of one channel.
+    /// The delivery tag makes the ids of one channel distinct.
     fn new_id(&self) -> String {
         let order = DueNotice::decode(&self.body).map(|notice| notice.order_id.to_string());
         format!("{}#{}", order.as_deref().unwrap_or("message"), self.tag)
     }
 }
 
-/// Properties as published; those that the program sets itself are not in it.
+/// Properties as published, without the properties that the program sets itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// `content-encoding`.
@@ -130,9 +131,9 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// Those of a copy: without `expiration`, which would end its wait early, or remove it from the parking lot; and without a
-    /// direct reply-to, for which RabbitMQ ends the channel of a publisher that does not wait for replies; and without `user-id`,
-    /// which the broker takes only from the user that it names.
+    /// The properties of a copy. `expiration` would end its wait early, or remove it from the parking lot. RabbitMQ closes
+    /// the channel of a publisher that sends a direct reply-to and does not wait for replies. The broker accepts `user-id`
+    /// only from the user that it names.
     pub(super) fn of_copy(&self) -> Self {
         let reply_to = self.reply_to.clone().filter(|it| it != "amq.rabbitmq.reply-to");
         Self { expiration: None, reply_to, user_id: None, ..self.clone() }

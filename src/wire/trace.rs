@@ -1,5 +1,5 @@
-//! The request that a notice belongs to (<https://www.w3.org/TR/trace-context/>). It decides nothing: what is not as it should be is
-//! left out.
+//! The trace context of a notice's request (<https://www.w3.org/TR/trace-context/>). It decides nothing: an invalid value is
+//! ignored.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::order::OrderId;
 
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
-/// What everybody has to pass on; longer ones may be left out.
+/// Size that every participant must propagate; a longer state may be dropped.
 const MAX_STATE_BYTES: usize = 512;
 
 /// `traceparent` and `tracestate`, version 00.
@@ -23,12 +23,12 @@ pub struct Trace {
     state: Option<String>,
 }
 
-/// Of the notices of some orders.
+/// Trace contexts by order.
 pub(crate) type Traces = BTreeMap<OrderId, Trace>;
 
 impl Trace {
-    /// None if `parent` is not `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits. A state of more than 512 bytes, or with other characters than printable ASCII, is
-    /// left out.
+    /// None if `parent` is not `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits. A state is dropped if it has more than 512
+    /// bytes, or characters that are not printable ASCII.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let parts: Vec<&str> = parent.splitn(5, '-').collect();
         let ["00", trace, span, flags] = parts[..] else { return None };
@@ -42,12 +42,12 @@ impl Trace {
         Some(Self { parent: parent.to_owned(), state })
     }
 
-    /// 32 digits.
+    /// 32 hexadecimal digits.
     pub fn trace_id(&self) -> &str {
         &self.parent[3..35]
     }
 
-    /// What is published with these headers belongs to the request.
+    /// Writes the trace context into the headers of a message.
     pub fn write(&self, headers: &mut FieldTable) {
         headers.insert(PARENT.into(), headers::text(&self.parent));
         if let Some(state) = &self.state {
@@ -55,17 +55,17 @@ impl Trace {
         }
     }
 
-    /// 16 digits: what its publisher did.
+    /// The publisher's span: 16 hexadecimal digits.
     pub fn span_id(&self) -> &str {
         &self.parent[36..52]
     }
 
-    /// Whether its publisher may have recorded it.
+    /// Whether the publisher may have recorded its span.
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.parent[53..], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
-    /// `tracestate`, as it came.
+    /// `tracestate` as received.
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
@@ -76,7 +76,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
 }
 
 impl Received {
-    /// The request that it belongs to.
+    /// Trace context of the request that the message belongs to.
     pub fn trace(&self) -> Option<Trace> {
         let text = |name| headers::text_of(&self.headers, name);
         Trace::parse(&text(PARENT)?, text(STATE).as_deref())

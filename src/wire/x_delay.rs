@@ -1,7 +1,7 @@
-//! Messages that were published for an exchange of the delayed message plugin, on their way through ours.
+//! Messages for an exchange of the delayed message plugin, while the topology delays them in its place.
 //!
-//! On its way a message has one header, a table with everything that is to be restored when it is due: nothing of the
-//! publisher's can be mistaken for ours meanwhile, and nothing is lost.
+//! A delayed message has one header, a table with everything that is restored when it is due. Meanwhile none of the
+//! publisher's headers can be mistaken for a header of the program, and none is lost.
 
 use std::time::Duration;
 
@@ -14,31 +14,31 @@ use super::{
 };
 use crate::{text::millis, topology::route::Route};
 
-/// The header of a message on its way.
+/// The header of a delayed message.
 const WAITS: &str = "x-overdue-compat";
 const KEY: &str = "key";
 const DUE_MS: &str = "due-ms";
 const EXPIRATION: &str = "expiration";
 const HEADERS: &str = "headers";
-/// More than the longest `x-delay`, which is 49.7 days, by a clock that may have been set back meanwhile.
+/// More than the longest `x-delay` (49.7 days), by a clock that may have been set back meanwhile.
 const LONGEST_MS: u64 = 100 * 24 * 60 * 60 * 1000;
 
-/// A message that is to come out as it was published.
+/// A message that is published unchanged when its delay is over.
 #[derive(Clone, Debug)]
 pub struct Delayed {
-    /// When, in milliseconds since 1970 by the database's clock; none where the publisher's delay has not begun.
+    /// Deadline in milliseconds since 1970 by the database's clock; none if the publisher's delay has not begun.
     pub due_ms: Option<u64>,
-    /// The delay that its publisher wants.
+    /// Delay that the publisher asks for.
     pub wanted: Option<Duration>,
-    /// A delay that is longer than anything here delays: it is routed at once.
+    /// A delay above the longest possible one: the message is routed at once.
     pub too_long: Option<Duration>,
     original: Message,
 }
 
 impl Delayed {
-    /// From a delivery of the queue of such messages. `old` is the exchange that they are published to: what comes from
-    /// there has no header of ours, whatever its publisher writes. `now_ms` is the time by the database's clock, and `longest` the
-    /// longest delay that there is.
+    /// Reads a delivery of the queue of delayed messages. `old` is the exchange that publishers use: the header of a message
+    /// from there is ignored, because the publisher forged it. `now_ms` is the time by the database's clock, and `longest`
+    /// the longest possible delay.
     pub fn read(received: Received, old: &str, now_ms: u64, longest: Duration) -> Self {
         let wrapped = match received.headers.inner().get(WAITS) {
             Some(AMQPValue::FieldTable(table)) if *received.exchange != *old => unwrap(table),
@@ -70,19 +70,19 @@ impl Delayed {
         Self { due_ms: Some(wrapped.due_ms), wanted: None, too_long: None, original }
     }
 
-    /// As it was published, for the exchange `due`.
+    /// The message as published, for the exchange `due`.
     pub fn restored(&self, due: String) -> Message {
         Message { exchange: due, ..self.original.clone() }
     }
 
-    /// On its way along `route`; it comes back before `due_ms`.
+    /// The delayed message for `route`; it returns before `due_ms`.
     pub fn on_its_way(&self, route: Route, due_ms: u64) -> Message {
         let mut copy = self.original.clone();
         let mut table = FieldTable::default();
         table.insert(KEY.into(), text(&copy.routing_key));
         let due_ms = i64::try_from(due_ms).unwrap_or(i64::MAX);
         table.insert(DUE_MS.into(), AMQPValue::LongLongInt(due_ms));
-        // Here it would end the message before it is due.
+        // The broker would expire the message before it is due.
         if let Some(expiration) = copy.properties.expiration.take() {
             table.insert(EXPIRATION.into(), text(&expiration));
         }
@@ -99,7 +99,7 @@ struct Wrapped {
     headers: FieldTable,
 }
 
-/// Whoever may publish to the topology's own exchanges can write such a header; what we could not have written is none.
+/// Any publisher to the topology's own exchanges can forge such a header; a table that the program does not write is ignored.
 fn unwrap(table: &FieldTable) -> Option<Wrapped> {
     let (Some(AMQPValue::LongLongInt(due_ms)), Some(AMQPValue::FieldTable(headers))) =
         (table.inner().get(DUE_MS), table.inner().get(HEADERS))
@@ -114,16 +114,16 @@ fn unwrap(table: &FieldTable) -> Option<Wrapped> {
     })
 }
 
-/// Without what a quorum queue has added, and without what would hold it back once it is due.
+/// Drops headers that a quorum queue added, and the header that would delay the message again once it is due.
 fn without_additions(headers: &FieldTable) -> FieldTable {
     without(headers, |header| {
         matches!(header, "x-delivery-count" | "x-acquired-count" | DELIVERY_TIME)
     })
 }
 
-/// The delay that a message asks for, as the plugin reads it (its version 4.0.7, tried out): whole milliseconds in any
-/// integer but the signed byte, which it does not take for a number; floating-point numbers without their fraction;
-/// digits as text. None where it is not 1 or more. The plugin takes up to 2³²−1; see [`Delayed::too_long`].
+/// The delay that a message asks for, as version 4.0.7 of the plugin reads it (tested): whole milliseconds in any integer
+/// type but the signed byte, which the plugin does not accept; floating-point numbers without their fraction; digits as text.
+/// None if it is below 1. The plugin takes up to 2³²−1; see [`Delayed::too_long`].
 pub fn x_delay(headers: &FieldTable) -> Option<Duration> {
     let ms = match headers.inner().get(X_DELAY)? {
         AMQPValue::ShortShortUInt(n) => i64::from(*n),
@@ -147,7 +147,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// What is too large for any delay is none.
+/// None if the number is too large for any delay.
 fn whole(number: f64) -> Option<i64> {
     Duration::try_from_secs_f64(number).ok().and_then(|it| i64::try_from(it.as_secs()).ok())
 }

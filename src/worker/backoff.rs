@@ -1,10 +1,10 @@
-//! Full jitter: a random wait below a bound that doubles, so that many workers do not come back at once.
+//! Back-off with full jitter: a random wait below a bound that doubles, so that many workers do not return at once.
 
 use std::time::{Duration, Instant};
 
 use crate::timing::Timing;
 
-/// The waits between attempts. There is no limit to their number: an outage ends when it ends.
+/// The waits between attempts. Their number is unlimited, like the duration of an outage.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     bound: Duration,
@@ -16,33 +16,34 @@ impl Backoff {
         Self { bound: timing.backoff_first, longest: timing.backoff_longest }
     }
 
-    /// How long to wait before the next attempt.
+    /// Wait before the next attempt.
     pub(crate) fn pause(&mut self) -> Duration {
         let wait = self.bound.mul_f64(rand::random::<f64>());
         self.bound = (self.bound * 2).min(self.longest);
         wait
     }
 
-    /// Whether its waits grow no more.
+    /// Whether the waits have reached their limit.
     pub(super) fn is_longest(&self) -> bool {
         self.bound >= self.longest
     }
 
-    /// Like [`Backoff::pause`], and no shorter than `shortest`.
+    /// Like [`Backoff::pause`], and at least `shortest`.
     pub(super) fn pause_after(&mut self, shortest: Duration) -> Duration {
         (shortest + self.pause()).min(self.longest)
     }
 }
 
-/// The part of a pause that is left to chance.
+/// The random part of a pause.
 const PART: f64 = 0.25;
 
-/// A pause of three quarters of `longest` to all of it.
+/// A random pause between three quarters of `longest` and `longest`.
 pub(super) fn jitter(longest: Duration) -> Duration {
     longest.mul_f64(1.0 - PART * rand::random::<f64>())
 }
 
-/// Waits until an instant; for ever if there is none. At once if it is over: a timer takes up to a millisecond more.
+/// Waits until an instant; forever if there is none. Returns at once if the instant is over, because a timer takes up to a
+/// millisecond more.
 pub(super) async fn reached(at: Option<Instant>) {
     match at {
         Some(at) if at <= Instant::now() => {}
@@ -51,10 +52,10 @@ pub(super) async fn reached(at: Option<Instant>) {
     }
 }
 
-/// Before what was refused is published again; it doubles.
+/// First pause before a refused message is published again; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// After so many failures of one message.
+/// Pause after `failures` failures of one message, at most `longest`.
 pub(super) fn pause_after(failures: u32, longest: Duration) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(longest)
 }
@@ -63,7 +64,7 @@ pub(super) fn pause_after(failures: u32, longest: Duration) -> Duration {
 mod tests {
     use super::{Backoff, Duration, FIRST_PAUSE, Timing, pause_after};
 
-    /// Enough that some of the random ones come close to their bounds.
+    /// Enough attempts that some random waits come close to their bounds.
     const ATTEMPTS: usize = 10_000;
 
     #[test]
@@ -77,7 +78,7 @@ mod tests {
             let bound = first.saturating_mul(1 << attempt.min(10)).min(longest);
             assert!(*pause <= bound, "attempt {attempt}: {pause:?}");
         }
-        // They are spread over all of it: workers that lost the same broker do not come back together.
+        // The pauses are spread over the whole range: workers that lost the same broker do not return together.
         let late = pauses.iter().filter(|pause| **pause > longest / 2).count();
         assert!((ATTEMPTS / 3..ATTEMPTS * 2 / 3).contains(&late), "{late}");
     }

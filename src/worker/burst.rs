@@ -1,8 +1,9 @@
-//! The bursts of one effect: what its reader and the consumers of its queues share. Messages say that some orders are due, the table says
-//! how many, and while the reader closes them their messages wait.
+//! The bursts of one effect, shared by its reader and the consumers of its queues. Messages show that some orders are due,
+//! the table shows how many. While the reader closes them, their messages wait.
 //!
-//! A message is acked without a question if its order was asked for by the table after the message came, or if the message names the
-//! deadline at which the table closed the order. Any other one may be about a deadline that the order was given since, so it is asked for.
+//! A consumer acks a message without a query in two cases: the table was read for its order after the message arrived, or the
+//! message has the deadline at which the table closed the order. Any other message may be about a later deadline of the
+//! order, so its order is queried.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +17,18 @@ use crate::{
     store::clock::DatabaseTime,
 };
 
-/// What is going on.
+/// Phase of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No task would begin one.
+    /// No task would run a burst.
     Off,
-    /// One can be asked for, from an instant on.
+    /// No burst runs. A request is accepted from this instant on, if there is one.
     Idle(Option<Instant>),
-    /// One was asked for, and has not come to its end.
+    /// A burst was requested, and is not over.
     Runs(Running),
 }
 
-/// The bursts of one effect, as their task and the consumers of its queues share them.
+/// The bursts of one effect, as the reader and the consumers share them.
 #[derive(Debug)]
 pub(crate) struct Burst {
     wanted: Notify,
@@ -42,7 +43,7 @@ impl Default for Burst {
     }
 }
 
-/// Says when a burst has begun, has ended a pass, or is over.
+/// Wakes a consumer when a burst has begun, has completed a pass, or is over.
 pub(super) struct Changes(watch::Receiver<Phase>);
 
 impl Changes {
@@ -54,7 +55,7 @@ impl Changes {
 }
 
 impl Burst {
-    /// Begins a burst, since much is due. Whether one begins.
+    /// Begins a burst, because many orders are due. Returns whether one begins.
     pub(super) fn want(&self, now: Instant) -> bool {
         let begins = self.state.send_if_modified(|state| {
             let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));
@@ -69,14 +70,14 @@ impl Burst {
         begins
     }
 
-    /// Some messages are due when they come: the table says whether many are, once it has rested.
+    /// Requests a reading of the table, because messages were due on arrival. The table shows whether many orders are due.
     pub(super) fn look(&self) {
         if matches!(*self.state.borrow(), Phase::Idle(_)) {
             self.wanted.notify_one();
         }
     }
 
-    /// It is over, or was none. The next one begins from an instant on.
+    /// Ends a burst, if one runs. The next one may begin at `from`.
     pub(super) fn rest(&self, from: Option<Instant>) {
         self.state.send_if_modified(|state| {
             let before = std::mem::replace(state, Phase::Idle(from));
@@ -84,17 +85,17 @@ impl Burst {
         });
     }
 
-    /// No task would begin one any more.
+    /// Stops all bursts: no task would run one.
     pub(super) fn end(&self) {
         self.state.send_replace(Phase::Off);
     }
 
-    /// Waits until one is asked for, or a look at the table.
+    /// Waits until a burst or a reading of the table is requested.
     pub(super) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// How long none begins. Nothing while one runs.
+    /// Time until a burst may begin; zero while one runs.
     pub(super) fn rests_for(&self, now: Instant) -> Duration {
         match *self.state.borrow() {
             Phase::Idle(Some(from)) => from.saturating_duration_since(now),
@@ -102,7 +103,7 @@ impl Burst {
         }
     }
 
-    /// Forgets what was closed.
+    /// Forgets the closed orders.
     pub(super) fn forget(&self) {
         *self.closed.lock() = RecentlyClosed::default();
     }
@@ -111,7 +112,7 @@ impl Burst {
         Changes(self.state.subscribe())
     }
 
-    /// The burst that messages wait for: one that runs, and has closed something of late.
+    /// The burst that messages wait for: it runs, and closed an order recently.
     pub(super) fn awaited(&self, now: Instant) -> Option<Running> {
         match *self.state.borrow() {
             Phase::Runs(running) if now < running.given_up_at() => Some(running),
@@ -123,7 +124,7 @@ impl Burst {
         matches!(*self.state.borrow(), Phase::Runs(_))
     }
 
-    /// Whether an order was closed by the table after a message about it was received, or at the deadline that the message names.
+    /// Whether the table closed an order after a message about it was received, or at the deadline of the message.
     pub(super) fn has_closed(
         &self,
         id: &OrderId,
@@ -133,7 +134,7 @@ impl Burst {
         self.closed.lock().has(id, received, due_at.and_then(to_the_millisecond))
     }
 
-    /// It goes on. No consumer is woken: what is closed is acked many at a time.
+    /// Records progress of a burst. It wakes no consumer, so that many messages are acked at a time.
     pub(super) fn moved(&self, now: Instant) {
         self.state.send_if_modified(|state| {
             if let Phase::Runs(running) = state {
@@ -151,7 +152,7 @@ impl Burst {
         });
     }
 
-    /// How many orders were closed.
+    /// Records the outcomes of a page. Returns the number of closed orders.
     pub(super) fn answered(
         &self,
         (ids, deadlines): (&[OrderId], &[DatabaseTime]),
@@ -169,7 +170,7 @@ impl Burst {
     }
 }
 
-/// A deadline as a notice may have it: publishers round it.
+/// A deadline in milliseconds since 1970, as a notice may have it: publishers round it.
 fn to_the_millisecond(time: DatabaseTime) -> Option<i64> {
     time.timestamp().map(Timestamp::as_millisecond)
 }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
     use crate::order::FinalState;
 
-    /// A burst that was asked for at `now`.
+    /// A burst that was requested at `now`.
     fn running(now: Instant) -> Burst {
         let burst = Burst::default();
         assert!(!burst.want(now) && burst.awaited(now).is_none(), "no task would begin one");

@@ -1,6 +1,6 @@
-//! Closes what is due by the table, whatever the broker does. In a burst, ahead of its messages: they say that some are due, and the
-//! table says how many. While no messages come, in their place: then the worker is a poller, until the oldest orders have come by message
-//! again for a while. And after a pause, what came due in it.
+//! Closes due orders by the table, in three cases. In a burst: ahead of their messages, which show that some orders are due,
+//! while the table shows how many. While no messages come: the worker polls the table, until the oldest orders have come by
+//! message again for a while. After a pause: the orders that became due during it.
 
 use std::{
     sync::Arc,
@@ -29,35 +29,36 @@ use crate::{
     text::error_chain,
 };
 
-/// 25 pages are about a second's work: for that long messages wait.
+/// 25 pages take about a second: messages wait for that time.
 const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
-/// A pass with fewer orders is the last one: as many come by their messages as quickly.
+/// A pass with fewer orders is the last one: as many orders come by their messages as quickly.
 const FEW: usize = 50;
-/// Pause between two attempts to take the lock from a worker that goes on: asking for what the other worker is closing would take the
-/// locks and the CPU that it needs. Also after a reading that has found less than a burst.
+/// Pause between two attempts to take the lock from a worker that makes progress: reading the orders that the other worker
+/// closes would take the locks and the CPU that it needs. Also the pause after a reading that found too few orders for a
+/// burst.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
 /// Pause after a burst that has closed nothing.
 const REST: Duration = Duration::from_millis(250);
-/// A burst goes on behind the last one, since what that has passed over is left to its messages; after this long it begins with
-/// the oldest order again. Without a burst for this long, what the last one has closed is forgotten.
+/// A burst continues behind the last one, because the last one left skipped orders to their messages; after this time it
+/// begins with the oldest order again. Without a burst for this time, the closed orders are forgotten.
 const START_OVER: Duration = Duration::from_mins(1);
-/// The same where no messages come: what the last reading has passed over has no other way.
+/// Interval of starting over while no messages come: skipped orders have no other way to be closed.
 const START_OVER_AWAY: Duration = Duration::from_secs(1);
-/// Between two readings in the place of messages, while something is due.
+/// Interval of polling while an order is due.
 const TICK: Duration = Duration::from_millis(20);
-/// The same while nothing is: an order may be written that is due sooner than the next one.
+/// Interval of polling while no order is due: an order that is due before the next known one may be inserted.
 const LONGEST_TICK: Duration = Duration::from_millis(200);
-/// Reading takes one of so many parts of the time at most.
+/// Reading takes at most 1 / `PARTS` of the time.
 const PARTS: u32 = 10;
-/// Orders that have been overdue for less have a message on its way, once messages come again.
+/// An order that has been overdue for a shorter time has a message in transit, once messages come again.
 const ON_ITS_WAY: Duration = Duration::from_millis(50);
-/// It is no poller for longer, however many messages are late: by then the backlog of an outage is gone.
+/// Limit of polling after messages come again, however many are late: after this time the backlog of an outage is gone.
 const LONGEST_TAIL: Duration = Duration::from_mins(1);
-/// Between two questions whether a pause lasts.
+/// Interval at which the end of a pause is checked.
 const PAUSED: Duration = Duration::from_millis(500);
 
-/// Reads the table until a stop is asked for. A burst that fails continues after a pause; the messages do not wait for that, and say
-/// what is wrong.
+/// Reads the table until a stop is requested. A failed burst continues after a back-off; its messages do not wait for that,
+/// and their consumers log the error.
 pub(super) async fn serve(
     worker: Arc<Worker>,
     effect: String,
@@ -85,7 +86,7 @@ async fn read_again(
         tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
-            // What asks while it rests is not forgotten.
+            // A request during a pause is kept.
             () = burst.wanted() => is_asked = true,
             () = worker.health.away.notified() => {}
             () = tokio::time::sleep(next) => {}
@@ -94,7 +95,7 @@ async fn read_again(
         if !next.is_zero() {
             continue;
         }
-        // A statement that runs when the stop comes is dropped, and so cancelled.
+        // A statement that runs when the stop is requested is dropped, and so cancelled.
         let read = tokio::select! {
             biased;
             () = stop.requested() => return Ok(()),
@@ -106,11 +107,11 @@ async fn read_again(
             Err(error) => {
                 telemetry::burst_failed(effect, &error_chain(&error));
                 next = backoff.pause_after(REST);
-                // A burst that was begun continues.
+                // A burst that has begun continues.
                 if !burst.is_begun() {
                     burst.rest(Some(Instant::now() + REST));
                 }
-                // Its orders are not at fault.
+                // The orders are not at fault.
                 if !matches!(&error, SessionEnd::Store(error) if error.is_answer()) {
                     reader.oldest_at = Instant::now();
                 }
@@ -119,29 +120,29 @@ async fn read_again(
     }
 }
 
-/// Of one effect.
+/// The reader of one effect's table.
 struct Reader<'a> {
     worker: &'a Arc<Worker>,
     effect: &'a str,
     burst: &'a Burst,
     task: (&'a Task, &'a Stop),
     began: Instant,
-    /// Where it goes on, and when it begins with the oldest order again.
+    /// The order behind which it continues, and when it begins with the oldest order again.
     key: OverdueKey,
     oldest_at: Instant,
-    /// When messages that are late make it look at the table again.
+    /// When late messages may cause the next reading of the table.
     looks_at: Instant,
-    /// Until then it is a poller, and until then at most however much it closes.
+    /// The end of polling, and its limit while orders are still being closed.
     polls: Option<(Instant, Instant)>,
     is_away: bool,
 }
 
-/// What some passes came to.
+/// Result of some passes.
 #[derive(Default)]
 struct Passed {
     closed: usize,
     rows: usize,
-    /// How long reading has taken.
+    /// Time spent on reading.
     looked: Duration,
 }
 
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
         Self { worker, effect, burst, task, began, key, oldest_at, looks_at, polls, is_away }
     }
 
-    /// After a burst that has closed nothing, a page of a poller, or a look that has found few.
+    /// Pause after a burst that closed nothing, a page of polling, or a reading that found few orders.
     fn rests_for(&self, now: Instant) -> Duration {
         if self.burst.is_begun() {
             return Duration::ZERO;
@@ -166,7 +167,8 @@ impl<'a> Reader<'a> {
         self.burst.rests_for(now).max(self.looks_at.saturating_duration_since(now))
     }
 
-    /// Closes what is due, if that is much, or no message would. Returns when to look again, unless it is asked to before.
+    /// Closes due orders, if there are many, or if no message would. Returns the pause before the next
+    /// reading, unless one is requested before.
     async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
         let (worker, now) = (self.worker, Instant::now());
         match worker.closers[self.effect].pause_lasts().await? {
@@ -174,7 +176,7 @@ impl<'a> Reader<'a> {
                 self.burst.rest(Some(now + PAUSED));
                 return Ok(PAUSED);
             }
-            // What has come due meanwhile is closed, the oldest first.
+            // The orders that became due during the pause are closed, the oldest first.
             Some(false) => self.poll(now),
             None => {}
         }
@@ -205,7 +207,7 @@ impl<'a> Reader<'a> {
             self.oldest_at = ended + least.max(looked * PARTS);
         }
         let closed = passed.as_ref().map_or(0, |passed| passed.as_ref().map_or(0, |it| it.closed));
-        // Also where another worker closes them, or they cannot be closed at present.
+        // Polling continues also if another worker closes the orders, or if they cannot be closed at present.
         let goes_on = closed > 0 || !matches!(passed, Ok(Some(_)));
         if let Some((until, last)) = &mut self.polls
             && goes_on
@@ -223,15 +225,15 @@ impl<'a> Reader<'a> {
             return Ok(LOOK_EVERY);
         }
         let next = if rows > 0 { TICK } else { self.until_next_due(grace).await? };
-        // What begins with the oldest one is seldom enough.
+        // A reading from the oldest order is rare enough to be left out.
         let looked = if begins { Duration::ZERO } else { looked + ended.elapsed() };
         let next = next.max((looked * PARTS).saturating_sub(took));
-        // Messages that are late make it read no sooner.
+        // Late messages cause no earlier reading.
         self.burst.rest(Some(ended + next));
         Ok(next)
     }
 
-    /// While no messages come it is a poller, and for a while after that.
+    /// Polls while no messages come, and for a while after that.
     fn follow_messages(&mut self, now: Instant) {
         let worker = self.worker;
         let opens_for_long = now - self.began >= worker.timing.broker_silence;
@@ -254,7 +256,7 @@ impl<'a> Reader<'a> {
         self.polls = Some((now + self.worker.timing.messages_again, now + LONGEST_TAIL));
     }
 
-    /// Whether a burst begins, by the table.
+    /// Whether the table shows enough due orders for a burst.
     async fn are_many_due(&mut self, now: Instant) -> Result<bool, StoreError> {
         if now >= self.oldest_at {
             self.key = OverdueKey::first();
@@ -271,7 +273,7 @@ impl<'a> Reader<'a> {
         Ok(are_many || self.burst.is_begun())
     }
 
-    /// Pass after pass, until few orders become due meanwhile. None if another worker closes them.
+    /// Runs passes until few orders become due meanwhile. None if another worker closes them.
     async fn run(&mut self, grace: Duration) -> Result<Option<Passed>, SessionEnd> {
         let (mut passed, mut lock) = (Passed::default(), self.lock().await?);
         while lock.is_some() {
@@ -279,7 +281,7 @@ impl<'a> Reader<'a> {
             let mut pager =
                 Pager::new(worker, self.effect, PAGING, grace, self.key.clone(), self.task);
             while let Some(PageAnswer { ids, deadlines, outcomes, at, .. }) = pager.next().await? {
-                // A page that fails is left to its messages, and the burst goes on behind it.
+                // A failed page is left to its messages, and the burst continues behind it.
                 self.key.clone_from(&pager.key);
                 match outcomes {
                     Ok(outcomes) => {
@@ -297,10 +299,10 @@ impl<'a> Reader<'a> {
             self.key.clone_from(&pager.key);
             let Some(held) = lock else { break };
             self.burst.passed(began);
-            // Rows that are no orders have no key behind which it could go on.
+            // Rows with invalid order ids have no key to continue from.
             let is_last = pager.rows < FEW || pager.key == before;
             if is_last || self.polls.is_some() && Instant::now() >= self.oldest_at {
-                // It ends in any case.
+                // The lock ends in any case.
                 _ = held.release().await;
                 return Ok(Some(passed));
             }
@@ -309,7 +311,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// The lock; PostgreSQL takes it away for a page that takes long. None if another worker has it since.
+    /// Keeps the lock; PostgreSQL takes it away during a page that takes long. None if another worker has taken it since.
     async fn kept(&self, lock: Option<BurstLock<'a>>) -> Option<BurstLock<'a>> {
         let lock = lock?;
         if lock.keep().await.is_ok() {
@@ -319,7 +321,8 @@ impl<'a> Reader<'a> {
         self.lock().await.ok().flatten()
     }
 
-    /// Workers share what is due: one closes it, and what the others wait for without success they close by their messages.
+    /// Takes the lock, so that one worker closes the due orders. If the other workers wait without success, they close orders
+    /// by their messages.
     async fn lock(&self) -> Result<Option<BurstLock<'a>>, StoreError> {
         let Self { worker, effect, burst, .. } = self;
         let many = i64::try_from(MANY).unwrap_or(i64::MAX);
@@ -334,7 +337,7 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             let asked = Instant::now();
-            // The other worker goes on as long as the oldest orders are not the same.
+            // The other worker makes progress while the oldest orders change.
             let of_effect = worker.closers[*effect].effect();
             let page =
                 worker.store.overdue_page(of_effect, &self.key, many, Duration::ZERO).await?;
@@ -347,7 +350,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How long until the next order is overdue for `grace`.
+    /// Time until the next order has been overdue for `grace`.
     async fn until_next_due(&self, grace: Duration) -> Result<Duration, StoreError> {
         let worker = self.worker;
         let effect = worker.closers[self.effect].effect();

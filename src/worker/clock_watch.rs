@@ -1,4 +1,4 @@
-//! Reads the database's clock again and again: clocks run apart, and people and machines set them.
+//! Reads the database's clock regularly: clocks drift, and people and machines set them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,7 +9,8 @@ use crate::{
     telemetry,
 };
 
-/// Reads it until a stop is asked for. A database that does not answer is others' concern: what was read stays.
+/// Reads the clock until a stop is requested. If the database does not answer, the last reading stays valid; other tasks
+/// report that.
 pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     loop {
         let pause = async {
@@ -24,8 +25,8 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
     }
 }
 
-/// Reads it once. After a leap forward, as by a failover to a machine whose clock is wrong, the sweep and bursts would close orders
-/// before their deadline.
+/// Reads the clock once. After a leap forward, as by a failover to a machine with a wrong clock, sweep and bursts would close
+/// orders before their deadline.
 pub(super) async fn read(worker: &Worker) -> Result<(), StoreError> {
     if let Some(leap) = worker.clock.read(&worker.store).await? {
         telemetry::clock_leapt(leap, WAITS_AFTER_LEAP);

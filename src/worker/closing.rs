@@ -1,9 +1,9 @@
-//! Runs an effect on a batch: tries again what was only in the way, and splits until a bad row stands alone.
+//! Runs an effect on a batch: retries transient failures, and splits the batch until a failing row is alone.
 //!
-//! A statement waits for each lock up to a short time-out, and takes only what is free after that; the rest is busy. Of
-//! what stays busy one order at a time has a turn to wait for longer. Nothing is split where no row can be at fault: the
-//! connection has ended, or the effect fails without any order as well. Everything else is, whatever its SQLSTATE: a
-//! trigger may raise any.
+//! A statement waits for each lock up to a short time-out. After a time-out it skips locked rows, whose orders are busy. Of
+//! the orders that stay busy, one at a time has a turn to wait longer. A batch is not split if no row can be at fault: the
+//! connection ended, or the effect fails also without orders. Any other failure splits it, whatever its SQLSTATE: a trigger
+//! may raise any.
 
 use std::{
     collections::BTreeSet,
@@ -31,46 +31,46 @@ use crate::{
     worker::turns::{Turn, Turns},
 };
 
-/// Attempts at the same part before a deadlock is looked for row by row.
+/// Attempts at the same part before a deadlock is searched for row by row.
 const ATTEMPTS: u32 = 3;
-/// Longest random wait between them.
+/// Longest random wait between these attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Parts that are asked for elsewhere once as many orders have failed as can be borne. Halving down to a single order of 4,000
-/// takes half of them.
+/// Other parts that are tried after as many orders have failed as `Suspect` allows. Halving 4,000 down to a single order
+/// takes half of these parts.
 const ELSEWHERE: usize = 24;
-/// For each lock, of a statement of a burst instead of the usual 50 ms: no message waits for it, and
-/// others like it hold the stock of many orders until they commit. Also of an order that has a turn.
+/// Lock time-out of a statement of a burst, instead of the usual 50 ms: no message waits for it, and similar statements lock
+/// the stock of many orders until they commit. Also for an order that has a turn.
 const LONG_LOCK_TIMEOUT: Duration = Duration::from_millis(300);
-/// After a lock time-out the statements pass over locked rows for this long, so of all batches one per second waits for
-/// stock that is kept locked.
+/// After a lock time-out, statements skip locked rows for this time. So one batch per second, of all batches, waits for stock
+/// that stays locked.
 const SKIP_LOCKED_FOR: Duration = Duration::from_secs(1);
 
-/// What made orders due, and whose they are.
+/// Why orders are closed, and the rule that applies to them.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     path: ClosingPath,
     rule: Rule<'a>,
     traces: &'a Traces,
-    /// For one order that waits for its locks for longer.
+    /// Whether it is one order that waits longer for its locks.
     in_turn: bool,
 }
 
-/// How long a batch waits in all for the rate at which a pause ends.
+/// How long a batch waits in total for the rate at the end of a pause.
 const fn patience(path: ClosingPath) -> Duration {
     match path {
-        // It stands in the way of others; its messages wait as well elsewhere.
+        // The batch stops others; its messages can wait elsewhere as well.
         ClosingPath::Message => Duration::from_secs(2),
         ClosingPath::Burst | ClosingPath::Sweep => Duration::from_mins(10),
     }
 }
 
-/// Of an order whose timeout is paused for so long: it is as early as any other.
+/// Outcome of an order whose timeout is paused for `rest`: it is early.
 pub(super) fn until(rest: Duration) -> Outcome {
-    // Without a rest it would be overdue and guarded.
+    // With a rest of zero the order would count as overdue and guarded.
     Outcome::NotDue { remaining: rest.max(Duration::from_millis(1)) }
 }
 
-/// Closes batches with one effect, and remembers what happened to those before.
+/// Closes batches with one effect, and remembers the failures of earlier ones.
 #[derive(Debug)]
 pub(crate) struct Closer {
     store: Store,
@@ -78,23 +78,23 @@ pub(crate) struct Closer {
     topology: String,
     verdict: Mutex<Verdict>,
     skip_locked: SkipLocked,
-    /// A burst's own statements keep stock longer than the batches of messages wait for it, so neither says anything of the
-    /// other.
+    /// A burst's own statements lock stock longer than batches of messages wait for it. Therefore time-outs of one do not
+    /// apply to the other.
     skip_locked_in_burst: SkipLocked,
-    /// Timeouts that were paused when orders of theirs were asked for last, and the effect if one of its timeouts was.
+    /// Timeouts that were paused when their orders were last queried, and the effect if one of its timeouts was.
     paused: Mutex<BTreeSet<String>>,
-    /// Whether a pause has refused orders whose end was not said yet.
+    /// Whether a pause has refused orders, and its end was not reported yet.
     was_paused: AtomicBool,
-    /// Batches that pass over what is locked would pass over each other's stock.
+    /// Batches that skip locked rows would skip each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
-    /// Connections that it may hold: others have some left, however long the statements of this one take. With one alone, an order
-    /// that waits for its stock would hold up the rest.
+    /// Connections that it may use, so that other effects have some left, however long its statements take. It needs at least
+    /// two: an order that waits for its stock must not stop the rest.
     share: Semaphore,
     turns: Turns,
 }
 
 impl Closer {
-    /// One of so many `effects` that share the connections.
+    /// `effects` is the number of effects that share the connections.
     pub(crate) fn new(store: Store, effect: Effect, topology: &Topology, effects: usize) -> Self {
         let share = store.closing_connections().saturating_sub(effects.saturating_sub(1)).max(2);
         Self {
@@ -116,9 +116,9 @@ impl Closer {
         &self.effect
     }
 
-    /// What became of each of `ids`, in the same order; everything that says so is committed. `traces` are of their notices;
-    /// `timeout` is theirs, where it is known: it can be paused while others with the same effect are not.
-    /// After an error parts of the batch may be committed; asking again is safe.
+    /// Returns the outcome of each of `ids`, in the same order; all outcomes are committed. `traces` are of their notices;
+    /// `timeout` is their timeout, if known, because it may be paused while others with the same effect are not. After an
+    /// error parts of the batch may be committed; a repetition is safe.
     pub(crate) async fn outcomes(
         &self,
         ids: &[OrderId],
@@ -146,7 +146,7 @@ impl Closer {
         outcomes
     }
 
-    /// Whether a pause that has refused orders lasts, or is over; the end of a pause is said once.
+    /// Whether a pause that has refused orders lasts; none if none has. The end of a pause is reported once.
     pub(super) async fn pause_lasts(&self) -> Result<Option<bool>, StoreError> {
         if !self.was_paused.load(Ordering::Relaxed) {
             return Ok(None);
@@ -160,13 +160,13 @@ impl Closer {
         Rule { topology: &self.topology, timeout, effect: &self.effect.name }
     }
 
-    /// For one order that stays busy, if no other one has it.
+    /// A turn for one busy order; none if another order has it, or the turns are paused.
     pub(crate) fn turn(&self, now: Instant) -> Option<Turn> {
         self.turns.next(now)
     }
 
-    /// What became of it. It stands in PostgreSQL's queue for each row of its stock: where others have them one after the other,
-    /// whoever passes over what is locked hardly ever finds all of them free.
+    /// Returns the outcome of the order. It waits in PostgreSQL's queue for each row of its stock. If other sessions lock
+    /// these rows one after the other, a statement that skips locked rows rarely finds all of them unlocked.
     pub(crate) async fn outcome_in_turn(
         &self,
         turn: Turn,
@@ -208,7 +208,7 @@ impl Closer {
                     batch.again(part, most);
                     continue;
                 }
-                // What is committed is not to be asked for again.
+                // Committed orders must not be queried again.
                 Err(StoreError::Paused { rest, .. }) if is_begun => {
                     batch.give_up(part, &until(rest));
                     continue;
@@ -225,7 +225,7 @@ impl Closer {
             if !works_without_orders {
                 if let Err(whole) = self.try_without_orders(&error, asked).await {
                     let outcome = match whole {
-                        // A whole table is locked: none of them can be closed now.
+                        // The whole table is locked: no order can be closed now.
                         whole if whole.is_lock_timeout() => Outcome::Busy,
                         StoreError::Paused { rest, .. } if is_begun => until(rest),
                         whole => return Err(whole),
@@ -249,7 +249,7 @@ impl Closer {
         Ok(self.judged(ids, batch.into_outcomes(), asked.path))
     }
 
-    /// If it fails in the same way, it is nothing that a row does.
+    /// An error if the effect also fails without orders, in the same way: then no row is at fault.
     async fn try_without_orders(
         &self,
         failure: &StoreError,
@@ -261,7 +261,7 @@ impl Closer {
         }
     }
 
-    /// Which failures are the orders' own.
+    /// Decides which failures are the orders' own.
     fn judged(
         &self,
         ids: &[OrderId],
@@ -269,10 +269,10 @@ impl Closer {
         path: ClosingPath,
     ) -> Vec<Outcome> {
         if !any_closed(&outcomes) {
-            // Where nothing else works either it can be the database that is slow.
+            // If nothing else works, the database may be slow.
             acquit(&mut outcomes, CANCELLED);
         }
-        // What the sweep finds was often parked long ago: it says nothing about the orders of today.
+        // Orders of the sweep were often parked long ago: their failures do not show the present state.
         if path == ClosingPath::Message {
             self.verdict.lock().judge(ids, &mut outcomes);
         }
@@ -309,7 +309,7 @@ impl Closer {
         }
     }
 
-    /// Waits for locks up to the time-out; after one that has passed it takes what is free.
+    /// Waits for locks up to the time-out; after a time-out it skips locked rows.
     async fn once(
         &self,
         ids: &[OrderId],
@@ -343,7 +343,7 @@ impl Closer {
     }
 }
 
-/// Until when locked rows are passed over.
+/// When statements stop skipping locked rows.
 #[derive(Debug, Default)]
 struct SkipLocked(Mutex<Option<Instant>>);
 
@@ -357,8 +357,8 @@ impl SkipLocked {
     }
 }
 
-/// A deadlock is over when it is reported, and what was prepared on a stale connection is gone with it. A lock that
-/// was waited for in vain is still held, so the batch is split at once and the others do not wait for it again.
+/// A deadlock is over when it is reported, and statements that were prepared on a stale connection are gone with it. A lock
+/// that caused a time-out still exists: the batch is split at once, and its other orders do not wait for the lock again.
 fn is_worth_repeating(error: &StoreError) -> bool {
     error.is_stale() || error.kind() == FailureKind::Contention && !error.is_lock_timeout()
 }

@@ -1,10 +1,10 @@
-//! Delays messages that were published for an exchange of the delayed message plugin, with an `x-delay` that no queue
-//! stands for: through the topology's own delays as far as they go, and the rest of it here.
+//! Delays messages for an exchange of the delayed message plugin, if their `x-delay` has no queue of its own. The topology's
+//! levels delay a message as far as possible, and the worker delays it for the remaining time.
 //!
-//! Each copy is confirmed before its delivery is acked, so nothing is lost, and a worker that dies in between leaves a
-//! second copy. Bodies are at most those of due notices, and many at a time, until a larger one is there; from then on they
-//! may be larger, and few. What is larger still is left to the broker, which parks it. The time at which a message is due
-//! travels with it, by the database's clock, which all workers share.
+//! The worker acks a delivery after its copy is confirmed, so no message is lost; a worker that dies in between leaves a
+//! duplicate. At first bodies are limited to the size of due notices, and the prefetch count is high. After the first larger
+//! body, both change: larger bodies, lower prefetch count. The broker parks messages above that limit. The deadline is in the
+//! message, by the database's clock, which all workers share.
 
 pub(super) mod rebind;
 
@@ -36,22 +36,23 @@ use crate::{
     wire::{Message, x_delay::Delayed},
 };
 
-/// What waits longer in a worker is marked with its time first, so that it does not begin again when the worker dies.
+/// A message that waits longer in a worker is first marked with its deadline: its delay does not start again when the worker
+/// dies.
 const UNMARKED: Duration = Duration::from_secs(5);
-/// Copies on their way at once, without those that get no answer.
+/// Limit of unconfirmed copies, without copies that get no answer.
 const MAX_COPIES: usize = 1_000;
 
 /// A delivery that is acked when its copy is confirmed.
 struct PassedOn {
     receipt: Receipt,
     delayed: Delayed,
-    /// When it is due by the database's clock, in milliseconds since 1970; none where its publisher wants no delay.
+    /// Deadline by the database's clock, in milliseconds since 1970; none if the publisher wants no delay.
     due_ms: Option<u64>,
     step: Hop,
     failures: u32,
 }
 
-/// What to publish, and to where it waits if it is not due then.
+/// The message to publish, and its route if it is not due after that.
 #[derive(Clone)]
 struct Hop {
     message: Message,
@@ -61,9 +62,9 @@ struct Hop {
 struct Delaying {
     context: ConsumerContext,
     inlet: Inlet,
-    /// Deliveries without their bodies, which come again with them.
+    /// Deliveries without their bodies; they are redelivered with their bodies.
     without_body: Vec<Receipt>,
-    /// Copies that are to be sent at an instant.
+    /// Copies that must be sent at an instant.
     waiting: TimerQueue<PassedOn>,
     copies: OnTheirWay<PassedOn>,
     parked: ParkedLines,
@@ -71,7 +72,7 @@ struct Delaying {
     alive: Task,
 }
 
-/// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
+/// Consumes until a stop is requested or the subscription ends; then requeues unsettled messages.
 pub(super) async fn delay(
     context: ConsumerContext,
     inlet: Inlet,
@@ -112,7 +113,7 @@ impl Delaying {
                 self.inlet.renew();
             }
             if !self.inlet.is_outdated() {
-                // Only now do they come again on a channel with their bodies.
+                // A requeue before this would redeliver them on a channel without bodies.
                 for receipt in std::mem::take(&mut self.without_body) {
                     self.inlet.give_back(receipt);
                 }
@@ -132,7 +133,7 @@ impl Delaying {
         }
     }
 
-    /// An error if a channel has ended, and nothing was being received that would have said so.
+    /// An error if a channel ended while the loop was not receiving from it.
     fn look(&mut self) -> Result<(), SessionEnd> {
         self.alive.moved();
         let (health, timeout) = (&self.context.worker.health, &self.context.timeout.name);
@@ -156,13 +157,13 @@ impl Delaying {
                     self.inlet.set_bodies(Bodies::Large);
                     self.without_body.push(receipt);
                 }
-                // A publisher has written that, and the body is as empty as it was.
+                // The publisher forged that header, and the body was always empty.
                 _ => {
                     self.inlet.waits(&mut receipt, true);
                     let old = self.context.worker.topology.compat.as_ref();
                     let old = old.map_or("", |compat| compat.exchange.as_str());
                     let now = Instant::now();
-                    // The session has read the clock before it consumes.
+                    // The session reads the clock before it consumes.
                     let now_ms = self.context.worker.clock.at_most_ms(now).unwrap_or(u64::MAX);
                     let longest = self.context.worker.topology.longest_x_delay();
                     let delayed = Delayed::read(received, old, now_ms, longest);
@@ -176,7 +177,7 @@ impl Delaying {
         }
     }
 
-    /// The broker does, since no copy can be made.
+    /// Rejects the message, so that the broker parks it: no copy can be made.
     fn park(&mut self, receipt: Receipt, message_id: String, why: Why) {
         let label = Label { order: message_id, trace_id: None };
         let ConsumerContext { worker, timeout, .. } = &self.context;
@@ -185,7 +186,7 @@ impl Delaying {
         self.inlet.dead_letter(receipt);
     }
 
-    /// What to publish, and when: nowhere does a message wait longer than it should.
+    /// The message to publish, and when: it waits nowhere longer than it should.
     fn next_step(&self, delayed: &Delayed, due_ms: Option<u64>, now: Instant) -> (Hop, Instant) {
         let ConsumerContext { worker, timeout, levels, .. } = &self.context;
         let topology = &worker.topology;
@@ -205,10 +206,10 @@ impl Delaying {
         }
     }
 
-    /// Milliseconds since 1970 when `delay` is surely over.
+    /// When `delay` is certainly over, in milliseconds since 1970.
     fn after(&self, delay: Duration, now: Instant) -> u64 {
         let delay_ms = millis(delay);
-        // The session has read the clock before it consumes.
+        // The session reads the clock before it consumes.
         let now_ms = self.context.worker.clock.at_most_ms(now).unwrap_or_default();
         now_ms.saturating_add(delay_ms).saturating_add(1)
     }
@@ -248,7 +249,7 @@ impl Delaying {
         self.try_again(copy, now + pause);
     }
 
-    /// By the way that is right then.
+    /// Tries a copy again, by the route that is right at `from`.
     fn try_again(&mut self, mut copy: PassedOn, from: Instant) {
         let at;
         (copy.step, at) = self.next_step(&copy.delayed, copy.due_ms, from);
@@ -264,7 +265,7 @@ impl Delaying {
         self.context.worker.health.failed(Work::Copies, timeout, &reason);
     }
 
-    /// Copies that are being sent are confirmed and acked; what waits is given back.
+    /// Waits until sent copies are confirmed and acked; waiting messages are requeued.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.parked.report(&self.context.timeout.name);
         let last = limits::last_confirms(&self.context.worker.settings);
@@ -278,7 +279,7 @@ impl Delaying {
     }
 }
 
-/// Where a message waits that is due in `rest`, and how long it stays here before; none if it stays here until it is due.
+/// Route of a message that is due in `rest`, and how long it stays in the worker before; none if it stays until it is due.
 fn way(
     route: Option<Route>,
     again: Route,
@@ -288,7 +289,7 @@ fn way(
     match route.filter(|route| route.holds <= rest) {
         Some(route) => Some((route, Duration::ZERO)),
         None if !is_marked && rest > UNMARKED => Some((again, Duration::ZERO)),
-        // Longer, the broker would end the channel.
+        // The broker would close the channel after a longer wait.
         None if rest > LONGEST_IN_HAND => Some((again, LONGEST_IN_HAND)),
         None => None,
     }
@@ -306,7 +307,7 @@ timeout = [{ name = "unpaid", after = "1h" }]
 exchange = "reminders"
 "#;
 
-    /// 50 minutes, where the only level holds messages for an hour, or is not there.
+    /// 50 minutes, while the only level delays messages for an hour, or does not exist.
     #[test]
     fn what_waits_here_for_long_goes_back_before_the_broker_ends_the_channel() {
         let topology = Topology::parse(FILE).unwrap();

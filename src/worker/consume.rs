@@ -1,6 +1,5 @@
-//! A consumer for each queue of each timeout, on a connection of its own: what happens to one queue concerns no other. To
-//! subscribe to a quorum queue that does not answer ends the connection a minute later, and so does subscribing to one that is
-//! being deleted.
+//! A consumer for each queue of each timeout. Each has its own connection, so that no queue affects another one: RabbitMQ
+//! ends the connection if a quorum queue does not answer a subscription for a minute, or is being deleted.
 
 mod batch;
 mod delivery;
@@ -43,10 +42,10 @@ use crate::{
 use inlet::{Bodies, Inlet};
 use queues::Known;
 
-/// Before a queue is tried again that could not be consumed: each attempt is lines in the broker's log.
+/// Shortest pause before a queue is consumed again after a failure: each attempt writes lines to the broker's log.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The session's connection answers within it, or the broker is gone: a consumer has just lost its own.
+/// If the session's connection does not answer within this time after a consumer lost its own, the broker is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 type Ended = Result<(Id, Result<(), SessionEnd>), JoinError>;
@@ -64,25 +63,25 @@ struct Consumers {
     link: Arc<Link>,
     outlet: Arc<Outlet>,
     levels: Arc<Levels>,
-    /// What the broker routed to when it was asked last.
+    /// Levels that the broker routed to when it was last asked.
     routes: LevelRoutes,
-    /// At most one question about that: consumers do not wait for the management API.
+    /// At most one query of the levels: consumers do not wait for the management API.
     asked_for_levels: JoinSet<Option<LevelRoutes>>,
     stop: Stop,
     tasks: JoinSet<Result<(), SessionEnd>>,
     running: BTreeMap<String, Consumer>,
-    /// The names of queues that are consumed from now on.
+    /// Names of queues whose consumer has just started.
     opened: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
     is_reported: bool,
-    /// Queues that could not be consumed, and when it is tried again.
+    /// Queues that could not be consumed, and the time of the next attempt.
     troubled: BTreeMap<String, (Backoff, Instant)>,
-    /// Business queues that are not there.
+    /// Business queues that do not exist.
     missing: BTreeSet<String>,
-    /// Whether the management API has listed the queues the last time.
+    /// Whether the management API listed the queues when it was last asked.
     listed: bool,
 }
 
-/// Consumes from every queue that is there, and from those that come, until a stop is asked for.
+/// Consumes from every existing queue, and from queues that are declared later, until a stop is requested.
 pub(super) async fn consume(
     worker: Arc<Worker>,
     link: Arc<Link>,
@@ -108,7 +107,7 @@ pub(super) async fn consume(
     };
     consumers.look().await;
     let watched = consumers.watch().await;
-    // What is in hand is finished also if the session ends for another reason.
+    // The consumers finish their batches and copies also if the session ends for another reason.
     consumers.stop.request();
     consumers.finish().await;
     watched
@@ -168,7 +167,7 @@ impl Consumers {
         });
     }
 
-    /// Says which levels the broker does not route to: what is published for these is parked.
+    /// Logs levels that the broker does not route to: messages for them are parked.
     fn levels_are(&mut self, routes: LevelRoutes) {
         let Worker { topology, health, .. } = &*self.worker;
         telemetry::observed::levels_missing(routes.missing().count());
@@ -206,7 +205,7 @@ impl Consumers {
                     telemetry::queue_missing(&timeout.name, &queue);
                 }
             }
-            // What is no longer there is not tried again.
+            // A queue that no longer exists is not tried again.
             let base = worker.topology.business_queue(timeout);
             self.troubled.retain(|queue, _| !is_of(&base, queue) || found.contains(queue));
             for queue in found {
@@ -259,7 +258,7 @@ impl Consumers {
         }
     }
 
-    /// An error if the broker is gone: then it is not this queue's trouble.
+    /// An error if the broker is gone: then the queue is not the cause.
     async fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
         let link = &self.link;
         let asked = link.answered(async { link.channel().await?.close(200, "".into()).await });
@@ -275,7 +274,7 @@ impl Consumers {
         Ok(())
     }
 
-    /// Which timeouts have a consumer: each shard that is there, whatever their number.
+    /// Reports the timeouts without a consumer. Each existing shard needs a consumer, whatever the number of shards.
     fn report_consumed(&self) {
         let topology = &self.worker.topology;
         let is_consumed = |timeout: &&Timeout| {
@@ -295,7 +294,8 @@ impl Consumers {
         self.running.iter().filter(|(_, running)| running.consumes).map(|(queue, _)| queue)
     }
 
-    /// Once: when each queue is consumed that was there, or one of them has not answered until it was looked for others.
+    /// Logs once that the worker is ready: when every queue that was found is consumed, or one of them has not answered until
+    /// the next search for queues.
     fn report_ready(&mut self) {
         self.report_consumed();
         self.worker.health.session_opened();
@@ -306,16 +306,16 @@ impl Consumers {
         }
     }
 
-    /// Waits until every consumer has given back what it has not finished. How they end is of no consequence any more.
+    /// Waits until every consumer has requeued its unsettled messages. Their results do not matter any more.
     async fn finish(&mut self) {
-        // A silent broker takes long to end, and no message comes meanwhile.
+        // A silent broker delays the end, and no message arrives meanwhile.
         let rules = self.worker.rules.iter().map(|timeout| timeout.name.clone());
         self.worker.health.unconsumed(rules.collect(), self.listed);
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// When a queue is to be tried again that has no consumer.
+/// When a queue without a consumer must be tried again.
 fn next_try(
     troubled: &BTreeMap<String, (Backoff, Instant)>,
     is_running: impl Fn(&str) -> bool,
@@ -324,7 +324,7 @@ fn next_try(
     idle.map(|(_, (_, at))| *at).min()
 }
 
-/// Consumes from one queue, until a stop is asked for or its connection is gone.
+/// Consumes from one queue until a stop is requested or the connection is lost.
 async fn serve(
     context: ConsumerContext,
     stop: Stop,
@@ -344,7 +344,7 @@ async fn serve(
         () = stop.requested() => return Ok(()),
         open = opening => open?,
     };
-    // Nobody listens any more where the session has ended.
+    // The receiver is gone if the session has ended.
     let _listens = opened.send(queue.clone());
     let result = if is_compat {
         compat::delay(context, inlet, stop).await
@@ -362,7 +362,7 @@ mod tests {
     use super::*;
     use crate::timing::Timing;
 
-    /// It is still known as one that was in trouble.
+    /// The queue stays in `troubled` while it is consumed.
     #[test]
     fn a_queue_that_is_consumed_again_is_looked_for_no_more_often() {
         let now = Instant::now();

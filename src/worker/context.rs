@@ -1,4 +1,4 @@
-//! What the tasks of a worker share.
+//! The state that the tasks of a worker share.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,50 +20,50 @@ use crate::{
     topology::{Timeout, Topology},
 };
 
-/// Everything a worker needs.
+/// A worker: its settings, its connections and the state of its tasks.
 pub struct Worker {
-    /// Each session opens its connections here.
+    /// Broker of every session.
     pub address: BrokerAddress,
-    /// Lists the generations of each queue; without it they are looked for one by one.
+    /// Lists the generations of each queue; without it, the worker checks their names one by one.
     pub management: Option<Management>,
-    /// Where orders are closed.
+    /// Database of the orders.
     pub store: Store,
-    /// What is consumed, and the levels messages are put back through.
+    /// Topology that is consumed, with the levels that copies wait in.
     pub topology: Topology,
-    /// The timeouts of the topology, and the rule of messages for an exchange that was taken over, each with a queue.
+    /// The timeouts of the topology, and the rule for messages of an exchange that was taken over; each has a queue.
     pub(crate) rules: Vec<Timeout>,
-    /// The SQL of each effect the topology names.
+    /// The effects that the topology names, by name.
     pub effects: BTreeMap<String, Effect>,
-    /// Runs them, one per effect.
+    /// Closers by effect.
     pub(crate) closers: BTreeMap<String, Closer>,
-    /// The database's clock, by which early notices are held.
+    /// The database's clock, by which early notices wait.
     pub(crate) clock: DatabaseClock,
-    /// One per effect.
+    /// Bursts by effect.
     pub(super) bursts: BTreeMap<String, Arc<Burst>>,
-    /// Batches, time-outs, sweep.
+    /// Settings of batches, time-outs and sweep.
     pub settings: WorkerSettings,
-    /// Whether and how the outbox is published.
+    /// Settings of the outbox relay.
     pub events_settings: EventsSettings,
-    /// Whether what `schedule()` wrote is published.
+    /// Settings of the relay for notices of `schedule()`.
     pub schedule: ScheduleSettings,
-    /// A span for each order that is closed.
+    /// Makes a span for each closed order.
     pub(crate) spans: Spans,
-    /// Of the messages that its consumers have.
+    /// Trace contexts of the messages in memory.
     pub(super) traces: TracesInHand,
-    /// Counted since the worker was made, over all of its sessions.
+    /// Counts since the worker was made, over all of its sessions.
     pub counters: Counters,
-    /// Whether it is ready, and its tasks go on.
+    /// Whether the worker is ready, and its tasks make progress.
     pub(crate) health: Health,
     /// Notified when a batch wrote events, so that the relay need not poll for them.
     pub events: Notify,
-    /// What its relay need not read of the outbox.
+    /// Rows of the outbox that the relay need not read.
     pub(super) passed_over: Mutex<PassedOver>,
-    /// How long it waits for others, and how often it looks: that of its broker's address.
+    /// Time-outs and intervals, from the broker's address.
     pub(crate) timing: Arc<Timing>,
 }
 
 impl Worker {
-    /// A worker that has done nothing yet.
+    /// A new worker, with default settings for events and notices.
     pub fn new(
         address: BrokerAddress,
         management: Option<Management>,
@@ -80,7 +80,7 @@ impl Worker {
         let closers = effects.iter().map(|(name, effect)| (name.clone(), closer(effect))).collect();
         let bursts = effects.keys().map(|name| (name.clone(), Arc::default())).collect();
         let rules = topology.timeouts.iter().cloned().chain(topology.compat_timeout()).collect();
-        // What was published for an exchange that was taken over may have any headers; a due notice has few.
+        // Messages for an exchange that was taken over may have any headers; a due notice has few.
         let others = topology.compat.is_some();
         let address = if others { address } else { address.with_small_frames() };
         Self {
@@ -106,34 +106,34 @@ impl Worker {
         }
     }
 
-    /// The same worker with other settings for events.
+    /// Replaces the settings of the outbox relay.
     pub fn with_events(self, events_settings: EventsSettings) -> Self {
         Self { events_settings, ..self }
     }
 
-    /// The same worker, which makes spans.
+    /// Replaces the exporter of spans.
     pub(crate) fn with_spans(self, spans: Spans) -> Self {
         Self { spans, ..self }
     }
 
-    /// The same worker with other settings for what `schedule()` writes.
+    /// Replaces the settings of the relay for notices of `schedule()`.
     pub fn with_schedule(self, schedule: ScheduleSettings) -> Self {
         Self { schedule, ..self }
     }
 }
 
 impl Worker {
-    /// What need not be read of the outbox.
+    /// Rows of the outbox that the relay need not read.
     pub fn passed_over(&self) -> PassedOver {
         self.passed_over.lock().clone()
     }
 
-    /// The longest rest of a deadline that is waited for with the message in hand: levels let go no earlier than that.
+    /// Longest time until a deadline for which a notice is kept unacked: at least the lead, because levels expire that early.
     pub(crate) fn longest_hold(&self) -> Duration {
         self.settings.hold.as_duration().max(self.topology.lead.longest())
     }
 
-    /// Whether a timeout with this effect is paused, as of the last look.
+    /// Whether a timeout with this effect was paused when the pauses were last read.
     pub(super) fn is_paused(&self, effect: &str) -> bool {
         let paused: Vec<_> =
             self.health.paused().into_iter().filter(|it| it.per_second.is_none()).collect();
@@ -141,7 +141,7 @@ impl Worker {
         of_effect.any(|timeout| paused.iter().any(|it| it.timeout == timeout.name))
     }
 
-    /// Makes every counter of its timeouts and effects, with zero.
+    /// Creates every counter of the worker's timeouts and effects, with zero.
     pub(crate) fn prepare_metrics(&self) {
         let timeouts: Vec<&str> = self.rules.iter().map(|timeout| timeout.name.as_str()).collect();
         let effects: Vec<&str> = self.effects.keys().map(String::as_str).collect();
@@ -150,26 +150,25 @@ impl Worker {
         telemetry::labels::prepare(&timeouts, &groups, &effects);
     }
 
-    /// The timeouts with this effect, joined with `+`: the database is asked for the orders of all of them at once.
+    /// The timeouts with this effect, joined with `+`: one query asks for the orders of all of them.
     pub(crate) fn timeouts_of(&self, effect: &str) -> String {
         self.timeouts_with(effect).join("+")
     }
 
-    /// The timeouts with this effect.
     pub(super) fn timeouts_with(&self, effect: &str) -> Vec<&str> {
         let of_effect = self.topology.timeouts.iter().filter(|timeout| timeout.effect == effect);
         of_effect.map(|timeout| timeout.name.as_str()).collect()
     }
 }
 
-/// What the consumers of one timeout share in one session.
+/// The state that the consumer of one queue has in one session.
 pub(crate) struct ConsumerContext {
     pub(crate) worker: Arc<Worker>,
     pub(crate) timeout: Timeout,
-    /// The queue that is consumed: one generation of the timeout's.
+    /// The consumed queue: one generation of the timeout's queue.
     pub(super) queue: String,
     pub(super) outlet: Arc<Outlet>,
     pub(super) levels: Arc<Levels>,
-    /// Unsettled deliveries per channel.
+    /// Limit of unsettled deliveries per channel.
     pub(super) prefetch: u16,
 }

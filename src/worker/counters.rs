@@ -1,4 +1,4 @@
-//! What a worker has done, counted as it happens: for its log, and in the metrics of the process. Nothing else counts it.
+//! Counts the work of a worker as it happens, for its log and for the metrics of the process. No other module counts it.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -13,7 +13,7 @@ use crate::{
     telemetry::{self, Label},
 };
 
-/// Written by every task of a worker.
+/// Counters that every task of a worker increments.
 #[derive(Debug, Default)]
 pub struct Counters {
     closed: AtomicU64,
@@ -29,7 +29,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was done until now.
+    /// Counts since the worker was made.
     pub fn read(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
@@ -46,7 +46,7 @@ impl Counters {
         }
     }
 
-    /// A batch was committed. Gives how many orders it closed.
+    /// Counts a committed batch. Returns the number of closed orders.
     pub(super) fn batch(
         &self,
         timeout: &str,
@@ -69,36 +69,36 @@ impl Counters {
         closed
     }
 
-    /// An order was closed in a burst before its message was looked at.
+    /// Counts an order that a burst closed before the consumer read its message.
     pub(super) fn closed_before(&self) {
         add(&self.already_final, 1);
     }
 
-    /// A message is kept unacked for a short while.
+    /// Counts a message that is kept unacked for a short time.
     pub(super) fn held(&self, timeout: &str) {
         add(&self.held, 1);
         telemetry::message_held(timeout);
     }
 
-    /// The copy of a message that waits again was confirmed.
+    /// Counts a confirmed copy of a message that waits again.
     pub(super) fn put_back(&self, timeout: &str) {
         add(&self.put_back, 1);
         telemetry::put_back(timeout);
     }
 
-    /// The copy of a message that is tried again was confirmed.
+    /// Counts a confirmed copy of a message that is retried.
     pub(super) fn retried(&self, timeout: &str) {
         add(&self.retried, 1);
         telemetry::retried(timeout);
     }
 
-    /// A message was given up.
+    /// Counts a parked message.
     pub(super) fn parked(&self, timeout: &str, label: &Label, why: &Why) {
         add(&self.parked, 1);
         telemetry::parked(timeout, why.class, label, &why.text);
     }
 
-    /// A message was acked because its row was deleted.
+    /// Counts a message that was acked because its row was deleted.
     pub(super) fn gone(&self, timeout: &str, label: &Label) {
         add(&self.gone, 1);
         telemetry::gone(timeout, label);

@@ -1,4 +1,4 @@
-//! What a worker says of itself: whether it is ready, and whether its tasks go on.
+//! Health of a worker: whether it is ready, and whether its tasks make progress.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +16,20 @@ use crate::{
     topology::{Topology, level_routes::LevelRoutes},
 };
 
-/// Written by the tasks of a worker, read by `/readyz` and `/livez`.
+/// The health of a worker: its tasks write it, `/readyz` and `/livez` read it.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     state: Mutex<WorkerState>,
-    /// Notified when messages come no more.
+    /// Notified when messages stop arriving.
     pub(super) away: Notify,
     tasks: Arc<Mutex<BTreeMap<String, Moved>>>,
-    /// Of each effect.
+    /// Progress by effect.
     progress: Mutex<BTreeMap<String, Progress>>,
-    /// Why something does not work at present, and when that was found last.
+    /// Errors of work that fails at present, each with its time.
     failures: Mutex<BTreeMap<(Work, String), (Instant, String)>>,
-    /// As the database has them.
+    /// Pauses in the database.
     pauses: Mutex<Vec<Pause>>,
-    /// How often these two are tried again.
+    /// Intervals at which sweep and watch are tried again.
     sweep_every: Duration,
     watch_every: Duration,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Health {
 /// Work that fails without ending the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
-    /// Orders are overdue, and cannot be closed: for an effect.
+    /// Closing overdue orders of an effect.
     Closing,
     /// The sweep of an effect.
     Sweep,
@@ -45,16 +45,16 @@ pub(crate) enum Work {
     Relay,
     /// Publishing what `schedule()` wrote.
     Schedule,
-    /// Putting messages of a timeout back, and parking them.
+    /// Publishing copies of a timeout's messages, also to the parking lot.
     Copies,
     /// Receiving messages.
     Broker,
-    /// Declaring what is missing on the broker, where it was away at the start.
+    /// Declaring missing objects on the broker, if the broker was away at the start.
     Topology,
 }
 
 impl Work {
-    /// As `/readyz` has it.
+    /// Name in `/readyz`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Closing => "closing",
@@ -68,20 +68,20 @@ impl Work {
     }
 }
 
-/// A task without a step for this long is stuck. The longest steps are a page of rows to publish, and questions one after the
-/// other to a management API that does not answer: less than a minute.
+/// A task without a step for this long is stuck. The longest steps take less than a minute: publishing a page of rows, and
+/// requests to a management API that does not answer.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(5);
-/// What fails is tried again more often than this, if no setting says otherwise.
+/// Failed work is tried again within this time, unless a setting defines a longer interval.
 const FAILS_WITHIN: Duration = Duration::from_mins(2);
 
-/// When a task has moved last, and after which time without a move it is stuck.
+/// The last step of a task, and the time without a step after which it is stuck.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     at: Instant,
     within: Duration,
 }
 
-/// A task that is expected to move; it is forgotten with this.
+/// A task that must make progress; it is forgotten when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Task {
     name: String,
@@ -89,7 +89,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// It goes on.
+    /// Records a step.
     pub(crate) fn moved(&self) {
         if let Some(moved) = self.tasks.lock().get_mut(&self.name) {
             moved.at = Instant::now();
@@ -110,14 +110,14 @@ impl Health {
         Self { sweep_every, watch_every, ..Self::default() }
     }
 
-    /// A task that says at least every `within` that it goes on.
+    /// Registers a task that makes a step at least every `within`.
     pub(crate) fn task(&self, work: &str, on: &str, within: Duration) -> Task {
         let name = format!("{work} {on}").trim_end().to_owned();
         self.tasks.lock().insert(name.clone(), Moved { at: Instant::now(), within });
         Task { name, tasks: Arc::clone(&self.tasks) }
     }
 
-    /// The tasks that are stuck, each with how long it has been.
+    /// The stuck tasks, each with the time since its last step.
     pub(crate) fn stuck_tasks(&self, now: Instant) -> Vec<(String, Duration)> {
         let tasks = self.tasks.lock();
         let age = |moved: &Moved| now.saturating_duration_since(moved.at);
@@ -125,7 +125,7 @@ impl Health {
         stuck.map(|(name, moved)| (name.clone(), age(moved))).collect()
     }
 
-    /// Whether each condition of `/readyz` holds. `silent` is how long the last answer of the database counts.
+    /// The state of each condition of `/readyz`. `silent` is how long an answer of the database is valid.
     pub(crate) fn conditions(&self, now: Instant, silent: Duration) -> Vec<ReadyCondition> {
         self.state.lock().conditions(now, silent)
     }
@@ -146,7 +146,7 @@ impl Health {
         self.away.notify_waiters();
     }
 
-    /// Since when a queue of a timeout does not answer; none if it does, or is not consumed any more.
+    /// Records since when a queue of a timeout does not answer; none if it answers, or is not consumed any more.
     pub(super) fn silent(&self, queue: &str, timeout: &str, since: Option<Instant>) {
         let silent = &mut self.state.lock().silent;
         match since {
@@ -156,25 +156,24 @@ impl Health {
         self.away.notify_waiters();
     }
 
-    /// As [`WorkerState::is_away`].
     pub(super) fn is_away(&self, timeouts: &[&str], opens_for_long: bool) -> bool {
         self.state.lock().is_away(timeouts, opens_for_long)
     }
 
-    /// Timeouts that nothing is consumed for.
+    /// Records the timeouts without a consumer.
     pub(super) fn unconsumed(&self, timeouts: Vec<String>, listed: bool) {
         let mut state = self.state.lock();
         (state.unconsumed, state.lists_queues) = (timeouts, listed);
     }
 
-    /// What the broker routes to, and what not.
+    /// Records which levels the broker routes to.
     pub(super) fn levels(&self, routes: &LevelRoutes, topology: &Topology) {
         let mut state = self.state.lock();
         state.unrouted = routes.missing_to_timeouts(topology).into_iter().collect();
         state.other_levels = routes.others().map(str::to_owned).collect();
     }
 
-    /// An order was closed with this effect.
+    /// Records that the effect closed an order.
     pub(super) fn closed(&self, effect: &str) {
         let closed = Progress::Closed(Instant::now());
         let mut progress = self.progress.lock();
@@ -184,13 +183,14 @@ impl Health {
         }
     }
 
-    /// When an order was closed with this effect; it is expected to be from the first question on.
+    /// When the effect last closed an order; one is expected from the first call on.
     pub(super) fn progress(&self, effect: &str) -> Progress {
         let begins = || Progress::Expected(Instant::now());
         *self.progress.lock().entry(effect.to_owned()).or_insert_with(begins)
     }
 
-    /// Whether an order is overdue for so long although none was closed since its deadline.
+    /// Records how long an order has been overdue while the effect closed none since its deadline; none if there is no such
+    /// order.
     pub(super) fn stuck(&self, effect: &str, overdue: Option<Duration>) {
         let mut state = self.state.lock();
         match overdue {
@@ -199,7 +199,7 @@ impl Health {
         }
     }
 
-    /// The database has answered, or it has not, and why.
+    /// Records that the database answered, or why it did not.
     pub(super) fn database(&self, answer: Result<(), String>) {
         let mut state = self.state.lock();
         state.database = match (answer, &state.database) {
@@ -209,19 +209,19 @@ impl Health {
         };
     }
 
-    /// This does not work, and why.
+    /// Records that the work fails, and why.
     pub(crate) fn failed(&self, work: Work, of: &str, reason: &str) {
         let failure = (Instant::now(), reason.to_owned());
         self.failures.lock().insert((work, of.to_owned()), failure);
     }
 
-    /// This works; whether it did not before.
+    /// Records that the work succeeds; returns whether it failed before.
     pub(crate) fn works(&self, work: Work, of: &str) -> bool {
         let mut failures = self.failures.lock();
         !failures.is_empty() && failures.remove(&(work, of.to_owned())).is_some()
     }
 
-    /// What does not work, and why.
+    /// The failing work, with the reasons.
     pub(crate) fn failures(&self, now: Instant) -> Vec<(Work, String)> {
         let failures = self.failures.lock();
         let recent = failures
@@ -232,7 +232,7 @@ impl Health {
         away.into_iter().chain(recent).collect()
     }
 
-    /// How long a failure counts that is not followed by another one, nor by success.
+    /// How long a failure counts if neither another failure nor success follows.
     fn lasts(&self, work: Work) -> Duration {
         let every = match work {
             Work::Sweep => self.sweep_every,
@@ -241,11 +241,11 @@ impl Health {
                 Duration::ZERO
             }
         };
-        // Tasks rest for longer than they are told to, and what fails may take long.
+        // Pauses of tasks are longer than their interval, and failing work may take long.
         FAILS_WITHIN + 2 * every
     }
 
-    /// What is paused now.
+    /// Records the present pauses.
     pub(super) fn pauses(&self, now: Vec<Pause>) {
         let before = std::mem::replace(&mut *self.pauses.lock(), now);
         let pauses = self.pauses.lock();
@@ -253,12 +253,12 @@ impl Health {
             pauses.iter().any(|pause| pause.timeout == it.timeout && pause.per_second.is_none())
         };
         if before.iter().any(|pause| pause.per_second.is_none() && !lasts(pause)) {
-            // What came due meanwhile has the time that any order has.
+            // Orders that became due during the pause have as much time as any other order.
             self.progress.lock().clear();
         }
     }
 
-    /// What is paused, the last pause to end first.
+    /// The pauses, the last one to end first.
     pub(crate) fn paused(&self) -> Vec<Pause> {
         self.pauses.lock().clone()
     }

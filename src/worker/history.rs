@@ -1,4 +1,4 @@
-//! Deletes what is older than `worker.keep_history` of what `overdue` itself writes, the oldest rows first.
+//! Deletes rows of the program's own tables that are older than `worker.keep_history`, the oldest first.
 
 use std::{
     sync::Arc,
@@ -16,15 +16,15 @@ use crate::{
     text::error_chain,
 };
 
-/// Works after every `worker.sweep_every`, until a stop is asked for: a statement that runs then is cancelled. A failure is logged,
-/// and holds up nothing.
+/// Works after every `worker.sweep_every`, until a stop is requested: a statement that runs then is cancelled. A failure is
+/// logged, and delays no other work.
 pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     let keep = worker.settings.keep_history.as_duration();
     if keep.is_zero() {
         stop.requested().await;
         return Ok(());
     }
-    // What was reported last: the same every minute says nothing new.
+    // The last failure: an equal one every minute is no news.
     let mut failures = HistoryTable::ALL.map(|table| (table, None));
     loop {
         for (table, failure) in &mut failures {
@@ -49,7 +49,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
     }
 }
 
-/// Until fewer old rows are left than a statement deletes. It rests as long as each statement took.
+/// Deletes until fewer old rows are left than a statement deletes. Pauses as long as each statement took.
 async fn delete(
     worker: &Worker,
     table: HistoryTable,

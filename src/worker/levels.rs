@@ -1,5 +1,5 @@
-//! Which levels the broker does not route to, as it says itself: it returns what is published through the exchange of
-//! put-backs for a level that is not bound.
+//! Levels that the broker does not route to. Workers publish copies through an exchange that returns a message for an unbound
+//! level.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,19 @@ use crate::topology::{
     route::{Route, RouteError},
 };
 
-/// After this long without another return a level is tried again: somebody may have run `overdue apply`.
+/// After this time without another return a level is tried again: the administrator may have run `overdue apply`.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
-/// Shared by all consumers of a session.
+/// Returned routes of a session, shared by its consumers.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// The routes that are lost, and when the last message was returned.
+    /// The lost routes, and when the last message was returned.
     returned: Mutex<(LevelRoutes, Option<Instant>)>,
 }
 
 impl Levels {
-    /// Where a message for `timeout` waits for `rest`, or for as much of it as one publish can.
-    /// An error if the topology, or the broker, has nothing that delays it.
+    /// The route on which a message for `timeout` waits for `rest`, or for as much of it as one publish can. An error if the
+    /// topology or the broker has no level for it.
     pub(super) fn wait(
         &self,
         topology: &Topology,
@@ -39,7 +39,7 @@ impl Levels {
         routes.wait(topology, timeout, rest).map(|route| topology.again(route))
     }
 
-    /// The broker has returned a message that took `route`.
+    /// Records that the broker returned a message for `route`.
     pub(super) fn returned(&self, route: &Route, now: Instant) {
         let mut returned = self.returned.lock();
         let (routes, last) = &mut *returned;
@@ -47,7 +47,7 @@ impl Levels {
         *last = Some(now);
     }
 
-    /// Somebody else has found levels that are there again.
+    /// Forgets all returns, because the management API lists the levels again.
     pub(super) fn forget(&self) {
         *self.returned.lock() = (LevelRoutes::default(), None);
     }

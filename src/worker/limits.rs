@@ -1,4 +1,4 @@
-//! What follows from the settings: how large a batch gets, and how many deliveries a consumer holds.
+//! Limits that follow from the settings: size of a batch, unsettled deliveries of a consumer.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use crate::{
     wire::MAX_BODY_BYTES,
 };
 
-/// Interval of the look at channels and log, which also says that a loop goes on.
+/// Interval at which a loop checks its channels, writes its log, and records a step.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Copies are waited for this long after a stop was asked for, or half of the drain time where that is shorter; what is not
-/// confirmed by then is given back.
+/// How long copies are waited for after a requested stop, at most half of the drain time. Unconfirmed messages are requeued
+/// after that.
 const LAST_CONFIRMS: Duration = Duration::from_secs(5);
-/// The greatest prefetch count: RabbitMQ's quorum queues use no more.
+/// The highest prefetch count: RabbitMQ's quorum queues use no more.
 const MAX_PREFETCH: u16 = 2_000;
 
-/// At 200 orders per second there are four in it.
+/// At 200 orders per second, four deliveries arrive in this time.
 const LONGEST_GATHERING: Duration = Duration::from_millis(20);
 
-/// How long deliveries may wait for others, where all come early: too short to make any of them late. What the old exchange's
-/// publishers send is on its way to its level only when it is delivered.
+/// How long deliveries may wait for others if all of them are early: too short to make one late. Zero for messages of the old
+/// exchange, whose delay in a level begins only after their delivery.
 pub(super) fn gathering(topology: &Topology) -> Duration {
     if topology.compat.is_some() {
         return Duration::ZERO;
@@ -29,25 +29,25 @@ pub(super) fn gathering(topology: &Topology) -> Duration {
     LONGEST_GATHERING.min(topology.least_lead() / 10)
 }
 
-/// Until when the last copies are waited for, if a stop was asked for now.
+/// When to stop waiting for the last copies, if a stop is requested now.
 pub(super) fn last_confirms(settings: &WorkerSettings) -> Instant {
     Instant::now() + LAST_CONFIRMS.min(settings.drain.as_duration() / 2)
 }
 
-/// Batches of one queue at the database: those of a timeout's shards are so many together, if there are not more shards.
+/// Batches of one queue at the database. The shards of a timeout share the limit, if there are not more shards than batches.
 pub(super) fn in_flight(settings: &WorkerSettings, timeout: &Timeout) -> usize {
     settings.in_flight.div_ceil(usize::from(timeout.shards.unwrap_or(1).max(1)))
 }
 
-/// Unsettled deliveries per consumer: the batches that are being closed, and the one after them. The shards of a timeout hold no
-/// more together than one queue would.
+/// Unsettled deliveries per consumer: the batches that are being closed, and the next one. The shards of a timeout have
+/// together as many as one queue.
 pub(super) fn prefetch(settings: &WorkerSettings, timeout: &Timeout) -> u16 {
     let wanted = settings.batch_size.saturating_mul(settings.in_flight.saturating_add(1));
     let all = u16::try_from(wanted).map_or(MAX_PREFETCH, |wanted| wanted.min(MAX_PREFETCH));
     all.div_ceil(timeout.shards.unwrap_or(1).max(1))
 }
 
-/// The same where bodies may be large: no more bytes than of small ones.
+/// Prefetch count for large bodies: at most as many bytes as with small ones.
 pub(super) fn large_prefetch(prefetch: u16) -> u16 {
     let ratio = u16::try_from(MAX_PASSED_BYTES / MAX_BODY_BYTES).unwrap_or(u16::MAX);
     (prefetch / ratio).max(1)

@@ -1,4 +1,4 @@
-//! One line in the log for many things of a kind; the first one stands for all of them.
+//! Log lines for many events of a kind: a line shows the first event and their number.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::{
 /// Why a message is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Why {
-    /// For those who count.
+    /// Label of the metric.
     pub(super) class: ParkReason,
-    /// For the person who looks into the parking lot.
+    /// Text for people who read the parking lot.
     pub(super) text: String,
 }
 
-/// What was parked since the last line.
+/// The messages that were parked since the last line.
 #[derive(Debug, Default)]
 pub(super) struct ParkedLines {
     messages: usize,
@@ -29,7 +29,7 @@ impl ParkedLines {
         self.first.get_or_insert((label, why.text));
     }
 
-    /// Whether there was something.
+    /// Logs the parked messages; false if there were none.
     pub(super) fn report(&mut self, timeout: &str) -> bool {
         let Some((label, reason)) = self.first.take() else { return false };
         telemetry::batch_parked(timeout, self.messages, &label, &reason);
@@ -41,7 +41,7 @@ impl ParkedLines {
 /// The least time between two lines about the same.
 pub const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What has happened and is not in the log yet: a line at once for the first, and then one in ten seconds for all that follow.
+/// Events that are not in the log yet: the first event is logged at once, and then one line in ten seconds covers all others.
 #[derive(Debug)]
 pub struct Seldom<T> {
     last: Option<Instant>,
@@ -56,18 +56,18 @@ impl<T> Default for Seldom<T> {
 }
 
 impl<T> Seldom<T> {
-    /// So many more; the first of them all stands for the others.
+    /// Adds events; a line shows the first event since the last line.
     pub fn add(&mut self, things: usize, first: T) {
         self.things += things;
         self.first.get_or_insert(first);
     }
 
-    /// How many there were since the last line, and the first, if it is time for a line.
+    /// The number of events since the last line, and the first one, if a line is due.
     pub fn due(&mut self, now: Instant) -> Option<(usize, T)> {
         self.due_after(LINE_EVERY, now)
     }
 
-    /// The same with a line in so long a time.
+    /// Like [`Seldom::due`], with one line per `every`.
     pub(super) fn due_after(&mut self, every: Duration, now: Instant) -> Option<(usize, T)> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < every) {
             return None;

@@ -1,4 +1,4 @@
-//! Copies that are published and have no answer yet. One that waits for its answer is not published again.
+//! Published copies without an answer. A copy that waits for its answer is not published again.
 
 use std::{
     sync::Arc,
@@ -21,14 +21,14 @@ use crate::{
     wire::Message,
 };
 
-/// What was heard of copies.
+/// An event of a published copy.
 pub(super) enum Heard<C> {
     Confirmed(C),
-    /// It may be published again.
+    /// The copy was not confirmed, and may be published again.
     Failed(C, PublishError),
-    /// One waits for its answer for long.
+    /// A copy has waited long for its answer.
     Silence(PublishError),
-    /// It has waited for its answer for so long that its original has to go back to its queue: RabbitMQ would close the channel.
+    /// The copy has waited too long: its original must be requeued, before RabbitMQ closes the channel.
     GivenUp(C),
 }
 
@@ -39,20 +39,20 @@ struct Unconfirmed<C> {
     place: Arc<str>,
     message_id: String,
     publishing: BoxFuture<'static, Confirmation>,
-    /// How long it has waited for, once that is longer than copies that get through do.
+    /// How long the copy has waited, once that is longer than `stuck_after`.
     silent_for: Option<Duration>,
 }
 
-/// Of one consumer.
+/// The unconfirmed copies of one consumer.
 pub(super) struct OnTheirWay<C> {
     outlet: Arc<Outlet>,
     waiting: FuturesUnordered<BoxFuture<'static, (Unconfirmed<C>, Option<Confirmation>)>>,
-    /// How many have been without an answer for longer than copies that get through.
+    /// Copies that have waited longer than `stuck_after`.
     silent: usize,
     stuck_after: Duration,
     confirm: Duration,
     longest: Duration,
-    /// Between two attempts at the same message at most.
+    /// Longest pause between two attempts at the same message.
     longest_pause: Duration,
     reported: Option<Instant>,
     failed: Option<Instant>,
@@ -89,7 +89,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
         self.waiting.push(answer.boxed());
     }
 
-    /// `None` while nothing is on its way.
+    /// The next event; `None` if no copy is unconfirmed.
     pub(super) async fn next(&mut self) -> Option<Heard<C>> {
         loop {
             let (mut waiting, answer) = self.waiting.next().await?;
@@ -124,12 +124,12 @@ impl<C: Send + 'static> OnTheirWay<C> {
         self.waiting.len()
     }
 
-    /// Those that have waited for longer than copies that get through.
+    /// Copies that have waited longer than `stuck_after`.
     pub(super) const fn silent(&self) -> usize {
         self.silent
     }
 
-    /// One was refused, or gets no answer. Whether it is time for a line in the log.
+    /// Records a copy that was refused, or gets no answer. Returns whether a log line is due.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         self.failed = Some(now);
         let is_new = self.reported.is_none_or(|at| now.duration_since(at) >= LINE_EVERY);
@@ -139,7 +139,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
         is_new
     }
 
-    /// Whether they get through again: everything that was refused has been tried once more.
+    /// Whether copies are confirmed again: every refused copy has been published once more.
     pub(super) fn work_again(&mut self, now: Instant) -> bool {
         let over = 2 * self.longest_pause;
         self.silent == 0 && self.failed.take_if(|at| now.duration_since(*at) >= over).is_some()

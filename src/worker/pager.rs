@@ -1,4 +1,4 @@
-//! Overdue orders in the order of the index, page by page: what the sweep and a burst have in common.
+//! Reads overdue orders page by page, in the order of the index, for the sweep and for bursts.
 
 use std::{
     sync::Arc,
@@ -29,25 +29,25 @@ pub(super) struct Paging {
     pub(super) orders: i64,
     /// Statements at the same time.
     pub(super) at_once: usize,
-    /// Pages at most.
+    /// Limit of pages.
     pub(super) pages: usize,
 }
 
-/// Closes the overdue orders of an effect. Orders that cannot be closed are passed over, and hide nothing behind them.
+/// Closes the overdue orders of an effect. The pager skips orders that cannot be closed, and continues behind them.
 pub(super) struct Pager<'a> {
     pub(super) worker: &'a Arc<Worker>,
     pub(super) effect: &'a str,
     pub(super) paging: Paging,
-    /// Orders that have been overdue for less are left alone.
+    /// Orders that have been overdue for a shorter time are not read.
     pub(super) grace: Duration,
-    /// The last order that was asked for, behind which it goes on.
+    /// The last order that was queried; the next page begins behind it.
     pub(super) key: OverdueKey,
     pub(super) alive: &'a Task,
-    /// After a request no further page is read.
+    /// After a requested stop no further page is read.
     pub(super) stop: &'a Stop,
-    /// Rows that were read.
+    /// Number of rows read.
     pub(super) rows: usize,
-    /// How long reading them has taken.
+    /// Time spent on reading.
     pub(super) looked: Duration,
     pages: usize,
     is_at_end: bool,
@@ -57,16 +57,16 @@ pub(super) struct Pager<'a> {
     failure: Option<StoreError>,
 }
 
-/// What became of a page.
+/// The outcomes of a page.
 pub(super) struct PageAnswer {
     pub(super) ids: Vec<OrderId>,
-    /// The deadline of each of `ids`, where the page was read by deadline.
+    /// The deadline of each of `ids`, if the page was read by deadline.
     pub(super) deadlines: Vec<DatabaseTime>,
-    /// Of each of `ids`.
+    /// The outcome of each of `ids`.
     pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
-    /// Before the statement was sent.
+    /// An instant before the statement was sent.
     pub(super) at: Instant,
-    /// Rows whose id is none that a message could carry, and why.
+    /// Errors of rows whose id no message could have.
     pub(super) refused: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// What became of the next page; none after the last one. The page after those that are being closed is read meanwhile. If that
-    /// fails, what became of these comes first: a statement that is dropped may have closed its orders.
+    /// The outcomes of the next page; none after the last one. While pages are being closed, the next page is read. If
+    /// reading fails, the outcomes of these pages are returned first: a dropped statement may have closed its orders.
     pub(super) async fn next(&mut self) -> Result<Option<PageAnswer>, SessionEnd> {
         loop {
             self.alive.moved();
@@ -127,7 +127,7 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// No further page is closed. What came before the first failure is returned before it.
+    /// Closes no further page. Outcomes of earlier pages are returned before the first failure.
     pub(super) fn end(&mut self, failure: Option<StoreError>) {
         (self.page, self.is_at_end) = (None, true);
         self.failure = self.failure.take().or(failure);
@@ -142,13 +142,13 @@ impl<'a> Pager<'a> {
         let began = Instant::now();
         let page = store.overdue_page(effect, &self.key, self.paging.orders, self.grace).await?;
         self.looked += began.elapsed();
-        // Only a reading after the page can say that the page was read by a clock that had leapt.
+        // Only a reading of the clock after the page shows that the clock had leapt before the page was read.
         clock_watch::read(self.worker).await?;
         if self.worker.clock.leap(Instant::now()).is_some() {
             return Ok(None);
         }
         let Some(page) = page else { return Ok(None) };
-        // Rows that are no orders have no key behind which it could go on.
+        // A page of rows with invalid order ids has no key to continue from.
         let is_last = i64::try_from(page.rows).is_ok_and(|rows| rows < self.paging.orders);
         self.is_at_end = is_last || page.next == self.key;
         self.rows += page.rows;
@@ -157,7 +157,7 @@ impl<'a> Pager<'a> {
     }
 }
 
-/// Asks for orders that nobody waits for, and counts what is closed.
+/// Closes the orders of a page, and counts them.
 pub(super) async fn close(
     worker: Arc<Worker>,
     effect: String,

@@ -1,4 +1,4 @@
-//! A connection that shows whether the broker is there, and the tasks that work while it is.
+//! A connection that shows whether the broker is there, and the tasks that work while it is open.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::{
 
 type Tasks = JoinSet<Result<(), SessionEnd>>;
 
-/// Works until a stop is asked for. Ends with the first thing that breaks; then everything unsettled was given back.
+/// Works until a stop is requested, or until a task fails. When it returns, all unsettled messages are requeued.
 pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
-    // The database first: without it there is no point in taking messages. Its clock is known before a message is held: if
-    // it is set forward later, this reading shows by how much.
+    // The database comes first: without it messages are useless. Its clock is read before a notice waits: if it is set
+    // forward later, this reading shows by how much.
     clock_watch::read(worker).await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: watching").await?);
     drop(connecting);
@@ -40,7 +40,7 @@ pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), Session
     result
 }
 
-/// Closes what is due by the table, until a stop is asked for or a task panics: that needs no broker.
+/// Closes due orders by the table, without the broker, until a stop is requested or a task panics.
 pub(super) async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let stop = stop.child();
     let mut tasks = Tasks::new();
@@ -54,7 +54,7 @@ pub(super) async fn close_by_table(worker: &Arc<Worker>, stop: &Stop) -> Result<
     finish(worker, tasks, &stop).await
 }
 
-/// Waits for every task; the first that fails stops the others.
+/// Waits for every task; the first failure stops the others.
 async fn finish(worker: &Worker, mut tasks: Tasks, session: &Stop) -> Result<(), SessionEnd> {
     let mut result = Ok(());
     let mut ending = None;
@@ -63,26 +63,26 @@ async fn finish(worker: &Worker, mut tasks: Tasks, session: &Stop) -> Result<(),
         if done.is_err() {
             session.request();
             ending.get_or_insert_with(|| worker.health.task("end of a session", "", ALIVE_WITHIN));
-            // The first reason is the cause; the others follow from it.
+            // The first error is the cause of the others.
             result = result.and(done);
         }
     }
     result
 }
 
-/// Why a session ended before a stop was asked for.
+/// Why a session ended without a requested stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionEnd {
-    /// No connection to the broker.
+    /// The worker could not connect to the broker.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The connection that shows whether the broker is there.
+    /// The session's connection to the broker ended.
     #[error("the connection to the broker has ended")]
     Lost,
     /// A subscription ended.
     #[error(transparent)]
     Consume(#[from] ConsumeError),
-    /// The database did not do what was asked.
+    /// The database returned an error, or did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A task of the session panicked: a defect of this program.
@@ -91,7 +91,7 @@ pub(crate) enum SessionEnd {
 }
 
 impl SessionEnd {
-    /// For those who count: one of the values of the label `cause`.
+    /// Value of the metric label `cause`.
     pub(super) const fn cause(&self) -> &'static str {
         match self {
             Self::Connect(_) | Self::Lost => "connect",

@@ -1,6 +1,6 @@
-//! The safety net: closes what is overdue in the database and was never delivered.
+//! Closes overdue orders that no message was delivered for.
 //!
-//! Every worker sweeps; the effect's guard makes it harmless that two find the same order.
+//! Every worker sweeps. Two workers may find the same order: the effect's guard makes that harmless.
 
 use std::{
     mem,
@@ -25,21 +25,21 @@ use crate::{
     text::error_chain,
 };
 
-/// Small pages, one after the other: messages go first.
+/// Small pages, one after the other: messages have priority.
 const PAGING: Paging =
     Paging { path: ClosingPath::Sweep, orders: 500, at_once: 1, pages: usize::MAX };
 
-/// The grace of an order whose notice was never confirmed: it is known that no message is on its way for it. A notice is
-/// published within milliseconds; one that is due at once is on its way.
+/// Grace of an order whose notice was never confirmed: it is known to have no message. A notice is published within
+/// milliseconds, so one that is due at once may be in transit.
 const UNCOVERED_GRACE: Duration = Duration::from_secs(5);
 
-/// A page of orders that all fail alone takes minutes.
+/// A page takes minutes if each of its orders fails alone.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 
-/// Looks at once and then after every interval, until a stop is asked for: what runs then may end.
+/// Sweeps at once and then after every interval, until a stop is requested: a running statement may end then.
 ///
-/// Once per effect: timeouts that share one find the same orders. A sweep that fails is logged and tried again after
-/// the next interval: it does not end the session, and no effect waits for another.
+/// Runs once per effect, because timeouts with the same effect find the same orders. A failed sweep is logged and tried again
+/// after the next interval: it does not end the session, and no effect waits for another.
 pub(super) async fn sweep(
     worker: Arc<Worker>,
     effect: String,
@@ -56,11 +56,11 @@ pub(super) async fn sweep(
         let swept = stop.within(last_page, || {}, sweep.run(&mut key)).await.unwrap_or(Ok(()));
         sweep.report();
         let looked = sweep.looked;
-        // A look takes a tenth of the time at the most.
+        // Reading takes at most a tenth of the time.
         let next = jitter(interval).max(looked * 9);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
-            // What came due meanwhile is closed at its end, by the table.
+            // The reader of the table closes the due orders when the pause ends.
             Err(SessionEnd::Store(StoreError::Paused { .. })) => {}
             Err(error) => {
                 let reason = error_chain(&error);
@@ -78,7 +78,7 @@ pub(super) async fn sweep(
     }
 }
 
-/// One look at everything that is overdue.
+/// A sweep over all overdue orders of an effect.
 struct Sweep<'a> {
     worker: &'a Arc<Worker>,
     effect: &'a str,
@@ -87,15 +87,15 @@ struct Sweep<'a> {
     /// Whether the last page was given up.
     gave_up: bool,
     swept: usize,
-    /// Of these, those whose notices were not published yet.
+    /// Swept orders whose notices were not published yet.
     unpublished: usize,
     states: FinalStates,
     refused: usize,
-    /// Why the first of them was refused.
+    /// Error of the first refused row.
     example: Option<String>,
-    /// Orders that failed, and the first of them with its reason.
+    /// Failed orders, and the first of them with its error.
     failed: (usize, Option<(OrderId, String)>),
-    /// How long it has looked for overdue orders.
+    /// Time spent on reading overdue orders.
     looked: Duration,
 }
 
@@ -120,16 +120,16 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// `key` is where it begins; behind the page at which it was given up, the next one does. At the end of what is overdue it goes
-    /// on with the oldest.
+    /// Begins at `key`. After a failure, the next sweep begins behind the failed page. At the end of the overdue orders, the
+    /// sweep continues with the oldest.
     async fn run(&mut self, key: &mut OverdueKey) -> Result<(), SessionEnd> {
-        // It does not need the session whose task reads it, and there may have been a failover since the last sweep.
+        // There may have been a failover since the last sweep.
         clock_watch::read(self.worker).await?;
         if let Err(error) = self.close_uncovered().await {
             if error.paused().is_some() {
                 return Err(error.into());
             }
-            // These tables are not what the others are found in.
+            // The other overdue orders are not in these tables.
             telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }
         self.unpublished = self.swept;
@@ -160,8 +160,8 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Closes orders whose notice was never confirmed, page by page, and forgets the notices of those that are final: they
-    /// would be published for nothing.
+    /// Closes orders whose notice was never confirmed, page by page. Deletes the notices of final orders, which would be
+    /// published needlessly.
     async fn close_uncovered(&mut self) -> Result<(), StoreError> {
         let store = &self.worker.store;
         if self.worker.schedule.publish == PublishScheduled::Off
@@ -176,7 +176,7 @@ impl<'a> Sweep<'a> {
         while !self.stop.is_requested() {
             self.alive.moved();
             let page = store.uncovered(&timeouts, grace, after, PAGING.orders).await?;
-            // As in each page of overdue orders.
+            // The clock is read after each page, as for overdue orders.
             clock_watch::read(self.worker).await?;
             if self.worker.clock.leap(Instant::now()).is_some() {
                 return Ok(());
@@ -199,8 +199,8 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// What became of each; `None` if the page was given up, and the next one may do.
-    /// An error if the database does not answer, or at the second page after each other that it does not close.
+    /// The outcomes of a page; `None` if the page failed, and the next one may succeed. An error if the database does not
+    /// answer, or after two failed pages in a row.
     fn answered(&mut self, asked: PageAnswer) -> Result<Option<Vec<Outcome>>, StoreError> {
         self.refused += asked.refused.len();
         self.example = self.example.take().or_else(|| asked.refused.into_iter().next());

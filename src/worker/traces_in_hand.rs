@@ -1,4 +1,4 @@
-//! The traces of the messages that a worker has in hand: bursts and sweeps close orders ahead of them.
+//! The trace contexts of the messages that a worker has in memory: bursts and sweeps close orders ahead of them.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::{
     wire::{Trace, Traces},
 };
 
-/// By order; of two messages for the same order the later one counts.
+/// Trace contexts by order; of two messages for the same order the later one counts.
 #[derive(Debug, Default)]
 pub(super) struct TracesInHand(Arc<Mutex<Traces>>);
 
-/// It is in hand until this is dropped.
+/// Registers a trace context until it is dropped.
 #[derive(Debug)]
 pub(super) struct TraceInHand {
     all: Arc<Mutex<Traces>>,
@@ -26,7 +26,7 @@ impl TracesInHand {
         TraceInHand { all: Arc::clone(&self.0), order: order.clone() }
     }
 
-    /// Those of these orders.
+    /// The trace contexts of these orders.
     pub(super) fn of(&self, orders: &[OrderId]) -> Traces {
         let all = self.0.lock();
         if all.is_empty() {

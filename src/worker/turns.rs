@@ -1,5 +1,5 @@
-//! Of the orders of an effect that stay busy, the one that may wait for its stock for longer. Meanwhile it holds the stock that comes
-//! before the one that it waits for: so there is one at a time, and none for a while after one that has waited without success.
+//! Lets one busy order of an effect at a time wait longer for the locks of its stock. While it waits, it holds the locks that
+//! it already has. So there is one turn at a time, and a pause after a turn that has waited without success.
 
 use std::{
     sync::Arc,
@@ -10,15 +10,16 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::backoff::jitter;
 
-/// After a turn that has waited without success, since somebody keeps a row locked; twice as long after each further one…
+/// Pause after a turn that waited without success, because another session keeps a row locked; it doubles after each further
+/// one.
 const REST: Duration = Duration::from_secs(3);
-/// … up to this.
+/// Limit of that pause.
 const LONGEST_REST: Duration = Duration::from_secs(30);
-/// An order that was busy for this long may have a turn, and each further one after twice as long: what somebody keeps locked
-/// has ever fewer turns.
+/// How long an order must be busy for its first turn. The time doubles with each turn, so that an order with a lasting lock
+/// gets ever fewer turns.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
 
-/// How long an order has to be busy that has had so many turns: up to 16 s.
+/// How long an order with `turns` turns must be busy for the next one: up to 16 s.
 pub(super) fn busy_for(turns: u32) -> Duration {
     FIRST_AFTER * (1 << turns.min(5))
 }
@@ -26,7 +27,7 @@ pub(super) fn busy_for(turns: u32) -> Duration {
 #[derive(Debug, Default)]
 struct Rest {
     until: Option<Instant>,
-    /// Turns in a row that have waited without success.
+    /// Turns in a row that waited without success.
     failed: u32,
 }
 
@@ -40,12 +41,12 @@ impl Turns {
     }
 }
 
-/// Nobody else has one until it is dropped.
+/// The exclusive right to wait longer; it ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn(OwnedMutexGuard<Rest>);
 
 impl Turn {
-    /// Whether its order is closed, or else has waited as long as it may.
+    /// Ends the turn. A pause follows if its order was not closed and has waited for the whole time-out.
     pub(super) fn end(mut self, is_closed: bool, has_waited: bool, now: Instant) {
         if is_closed {
             *self.0 = Rest::default();

@@ -1,4 +1,4 @@
-//! Asks database and broker now and then for what `/metrics` and `/readyz` say of them: a scrape asks nobody.
+//! Reads the state of database and broker regularly for `/metrics` and `/readyz`: a scrape causes no query.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,10 +35,10 @@ use crate::{
     verify,
 };
 
-/// Comparing the broker with the topology lists everything in the virtual host.
+/// Interval of the comparison of broker and topology, which lists the whole virtual host.
 const COMPARE_EVERY: Duration = Duration::from_mins(5);
 
-/// Looks at once and then after every `worker.watch_every`, until a stop is asked for.
+/// Reads the state at once and then after every `worker.watch_every`, until a stop is requested.
 pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
     let every = worker.settings.watch_every.as_duration();
     let alive = worker.health.task("watch", "", every + ALIVE_WITHIN);
@@ -64,7 +64,7 @@ async fn database(worker: &Worker) {
     // Before the effects are tried, which may take long.
     worker.health.database(answer.as_ref().map(drop).map_err(|error| error_chain(error)));
     if let Ok(now) = &answer {
-        // It may have been read after a leap that no other reading has shown yet.
+        // The time in `answer` may be after a leap that no other reading of the clock has shown yet.
         let _unread = clock_watch::read(worker).await;
         for closer in worker.closers.values() {
             let effect = closer.effect();
@@ -85,7 +85,7 @@ async fn outbox(worker: &Worker) -> Result<DatabaseTime, StoreError> {
     worker.store.now().await
 }
 
-/// Before the effects are looked at: what is paused is not stuck.
+/// Reads the pauses before the effects are checked: a paused effect is not stuck.
 async fn pauses(worker: &Worker) {
     let Ok(pauses) = worker.store.pauses(&worker.topology.name).await else {
         return observed::look_failed("database");
@@ -97,7 +97,7 @@ async fn pauses(worker: &Worker) {
     worker.health.pauses(pauses);
 }
 
-/// The tables of `schedule()` are optional: where they cannot be read, orders are closed all the same.
+/// The tables of `schedule()` are optional: orders are closed also if the worker cannot read them.
 async fn scheduled(worker: &Worker) {
     let state = worker.store.scheduled(MOST_WAITING, ScheduleUse::Counted).await;
     if state.is_err() {
@@ -108,7 +108,7 @@ async fn scheduled(worker: &Worker) {
     observed::scheduled(state.map(|it| (it.notices, oldest(it.oldest_ms), it.refused)));
 }
 
-/// At `now` by the database's clock.
+/// Reads the overdue orders of an effect at `now`, by the database's clock.
 async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<(), StoreError> {
     let overdue = worker.store.overdue(effect, now).await?;
     let shown = overdue.map(|it| (it.orders, it.oldest));
@@ -119,13 +119,13 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
         Suspect::None => None,
-        // Orders that are overdue by a leap alone say nothing of the worker.
+        // Orders that are overdue only by a leap do not show that the worker is stuck.
         _ if is_paused || worker.clock.leap(Instant::now()).is_some() => None,
         Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
         Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
-    // Last: it reads a table that whoever rewrites it locks, and then nothing is closed.
+    // The last query: a session that rewrites its table locks it, and then nothing is closed.
     let accounting = worker.store.accounting(effect, now).await;
     if accounting.is_err() {
         observed::look_failed("database");
@@ -134,7 +134,7 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     Ok(())
 }
 
-/// Orders that are overdue for longer than it takes are tried, to say why: in a transaction that is rolled back.
+/// Tries orders that are overdue for longer than a message takes, to find the reason, in a transaction that is rolled back.
 async fn obstacle(worker: &Worker, effect: &Effect, oldest: Duration) {
     let found =
         if oldest > ON_ITS_WAY { worker.store.obstacle(effect).await.ok().flatten() } else { None };
@@ -144,17 +144,17 @@ async fn obstacle(worker: &Worker, effect: &Effect, oldest: Duration) {
     }
 }
 
-/// When the broker was compared last, and how much was wrong then.
+/// When the broker was last compared, and the number of errors and warnings.
 #[derive(Default)]
 struct Comparison {
     at: Option<Instant>,
     wrong: usize,
-    /// What the management API did not answer the last time.
+    /// Requests that the management API did not answer the last time.
     failing: BTreeSet<&'static str>,
 }
 
 impl Comparison {
-    /// What was answered. `at` is as in [`observed::look_failed`].
+    /// Logs and counts a failed request; `at` is as in [`observed::look_failed`].
     fn answer<T>(&mut self, at: &'static str, answer: Result<T, String>) -> Option<T> {
         match answer {
             Ok(answer) => {
@@ -175,7 +175,7 @@ impl Comparison {
 }
 
 async fn broker(worker: &Worker, comparison: &mut Comparison) {
-    // Without the tag `management` nothing can be asked.
+    // Without the tag `management`, the user may not use the management API.
     let Some(management) = &worker.management else { return };
     let stats = management.queue_stats_of(&worker.topology.name).await;
     let stats = stats.map_err(|error| error_chain(&error));
@@ -191,7 +191,7 @@ async fn broker(worker: &Worker, comparison: &mut Comparison) {
     }
 }
 
-/// The queues of the topology, with those that are retired.
+/// Messages of the topology's queues, also of retired ones, each with the kind of its queue.
 fn messages(
     topology: &Topology,
     stats: &BTreeMap<String, QueueStats>,
@@ -221,7 +221,7 @@ async fn findings(management: &Management, topology: &Topology) -> Result<Vec<Di
     computed(move || verify::findings(&topology, &observed, &stats, now())).await
 }
 
-/// In a virtual host with many bindings that takes long: not where orders are closed.
+/// Computes on a thread of its own, because many bindings take long: closing orders must not wait.
 async fn computed<T: Send + 'static>(
     findings: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -236,7 +236,7 @@ fn report(found: &[Diagnostic], comparison: &mut Comparison) {
     observed::drift(&counts, now_s());
     let wrong = errors + warnings;
     if wrong != comparison.wrong {
-        // The worst comes first.
+        // The worst finding is the first.
         let first = found.first().map(|it| format!("{}: {}", it.subject, it.message));
         telemetry::drift_changed(wrong, first.as_deref().unwrap_or_default());
         comparison.wrong = wrong;
@@ -248,7 +248,7 @@ pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Seconds since 1970 by this machine's clock, as Prometheus wants timestamps.
+/// Seconds since 1970 by this machine's clock, for timestamps of Prometheus.
 fn now_s() -> f64 {
     now().duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
 }
@@ -257,7 +257,7 @@ fn now_s() -> f64 {
 mod tests {
     use super::computed;
 
-    /// No finding would end an alert.
+    /// An empty list of findings would end an alert.
     #[tokio::test]
     async fn a_comparison_that_panics_has_failed() {
         let found = computed(|| -> Vec<()> { panic!("a defect") }).await;

@@ -19,15 +19,15 @@ use crate::{
     worker::{closing::until, context::ConsumerContext, session::SessionEnd, turns::Turn},
 };
 
-/// A batch, and what the database said of it. `None` is a body that could not be read.
+/// A batch with the database's outcomes. `None` is a body that could not be read.
 pub(super) struct Answered {
     pub(super) batch: Vec<Delivery>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
-    /// Of orders without a row.
+    /// Meaning of orders without a row.
     pub(super) unseen: Unseen,
 }
 
-/// What is at the database: batches, and beside them what has a turn to wait for what is locked.
+/// The work at the database: batches, and next to them single orders that may wait for locks.
 #[derive(Default)]
 pub(super) struct AtDatabase {
     batches: JoinSet<Answered>,
@@ -35,7 +35,7 @@ pub(super) struct AtDatabase {
 }
 
 impl AtDatabase {
-    /// Closes what is due.
+    /// Closes the orders of a batch in a new task.
     pub(super) fn close(&mut self, context: &Arc<ConsumerContext>, batch: Vec<Delivery>) {
         self.batches.spawn(answered(Arc::clone(context), batch, None));
     }
@@ -50,7 +50,7 @@ impl AtDatabase {
         self.in_turn.spawn(answered(Arc::clone(context), vec![delivery], Some(turn)));
     }
 
-    /// The next answer; none if nothing is asked for. Nothing is lost if the wait is given up.
+    /// The next result; none if no work is at the database. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<Answered, SessionEnd>> {
         let answered = tokio::select! {
             biased;
@@ -61,7 +61,6 @@ impl AtDatabase {
         Some(answered.map_err(|panic| SessionEnd::Panicked(panic.to_string())))
     }
 
-    /// How many batches.
     pub(super) fn batches(&self) -> usize {
         self.batches.len()
     }
@@ -97,7 +96,7 @@ async fn outcomes(
         (_, ids) => closer.outcomes(ids, &traces, ClosingPath::Message, Some(timeout)).await,
     };
     let outcomes = match asked {
-        // Until the pause ends they are as early as any.
+        // Until the pause ends, the orders are early.
         Err(StoreError::Paused { rest, .. }) => vec![until(rest); ids.len()],
         outcomes => outcomes?,
     };
@@ -110,7 +109,7 @@ async fn outcomes(
     Ok(batch.iter().map(|delivery| delivery.order_id().and_then(|_| outcomes.next())).collect())
 }
 
-/// Asks for the meaning of an order without a row, where a notice would be acked because of that.
+/// Queries the meaning of an order without a row, if a notice would be acked because of it.
 async fn unseen(
     context: &ConsumerContext,
     batch: &[Delivery],
@@ -132,7 +131,7 @@ async fn unseen(
                  role of the worker BYPASSRLS, or a policy for all rows"
             ))
         }
-        // Its next retry asks again.
+        // The next retry queries it again.
         Err(_) => Unseen::Fault,
     }
 }

@@ -1,4 +1,4 @@
-//! A delivery and what was read in it.
+//! A delivery with its parsed body.
 
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,25 @@ use crate::{
     },
 };
 
-/// A delivery that has to be settled.
+/// An unsettled delivery.
 pub(super) struct Delivery {
     pub(super) received: Received,
     pub(super) receipt: Receipt,
     notice: Result<DueNotice, Unreadable>,
-    /// Its `due_at`, where that is not a time with a zone.
+    /// `due_at` of the body, if it is not a time with a zone.
     pub(super) ignored_due_at: Option<String>,
-    /// A message of `overdue verify --probe`: it is about no order.
+    /// Whether it is a message of `overdue verify --probe`, which is about no order.
     is_canary: bool,
-    /// How often it was tried before this delivery, and found locked since.
+    /// Tries before this delivery, and locks found since.
     pub(super) tries: Tries,
-    /// When it was found locked first, and last, without another answer between.
+    /// When the order was first and last found locked, without another outcome between.
     pub(super) locked: Option<(Instant, Instant)>,
-    /// Times that it had a turn to wait for what is locked.
+    /// How many times the order had a turn to wait for locks.
     pub(super) turns: u32,
-    /// Times that a copy of it was refused.
+    /// How many times the broker refused a copy.
     pub(super) refused: u32,
     pub(super) received_at: Instant,
-    /// Known to those who close its order ahead of it.
+    /// Registers the trace for bursts and sweeps, which close the order ahead of this delivery.
     _trace: Option<TraceInHand>,
 }
 
@@ -51,7 +51,7 @@ impl Delivery {
             guarded: headers::guarded(&received.headers),
             busy: 0,
         };
-        // Thousands are held at once, and in memory the broker's headers are many times the rest.
+        // Thousands of deliveries are in memory at once, and the broker's headers take many times the memory of the rest.
         let received = received.without_needless_headers();
         Self {
             received,
@@ -68,40 +68,39 @@ impl Delivery {
         }
     }
 
-    /// Which order to look up; none where the body is unreadable, and for a canary.
+    /// The order to query; none if the body is unreadable, and for a canary.
     pub(super) fn order_id(&self) -> Option<&OrderId> {
         self.notice.as_ref().ok().map(|notice| &notice.order_id).filter(|_| !self.is_canary)
     }
 
-    /// When its publisher thinks that it is due.
+    /// The deadline as its publisher knows it.
     pub(super) fn due_at(&self) -> Option<DatabaseTime> {
         self.notice.as_ref().ok().and_then(|notice| notice.due_at).map(DatabaseTime::from)
     }
 
-    /// The request that it belongs to.
     pub(super) fn trace(&self) -> Option<Trace> {
         self.received.trace()
     }
 
-    /// Whether it comes back from a retry, or because its order is guarded.
+    /// Whether the delivery comes from a retry, or from a wait because its order was guarded.
     pub(super) const fn was_tried(&self) -> bool {
         self.tries.attempt > 0 || self.tries.guarded > 0
     }
 
-    /// Whether its order was busy for so long that it may have a turn.
+    /// Whether the order was busy long enough for a turn.
     pub(super) fn stays_busy(&self, now: Instant) -> bool {
         let busy_for = busy_for(self.turns);
         self.locked.is_some_and(|(since, _)| now.saturating_duration_since(since) >= busy_for)
     }
 
-    /// What a log line calls it.
+    /// Name of the delivery in a log line.
     pub(super) fn label(&self) -> Label {
         let order =
             self.order_id().map_or_else(|| "unreadable message".into(), ToString::to_string);
         Label { order, trace_id: self.trace().map(|trace| trace.trace_id().to_owned()) }
     }
 
-    /// `None` as outcome is a body that could not be read, or a canary.
+    /// Decides about the delivery. `outcome` is `None` for an unreadable body or a canary.
     pub(super) fn disposition(
         &self,
         outcome: Option<&Outcome>,
@@ -126,16 +125,16 @@ pub(super) struct Copied {
     pub(super) purpose: Purpose,
 }
 
-/// What a copy is for.
+/// The use of a copy.
 pub(super) enum Purpose {
-    /// It waits there: for its deadline, for what guards it, or for a retry.
+    /// The copy waits on the broker: for its deadline, for a guard, or for a retry.
     Delay { route: Route, is_retry: bool },
-    /// The parking lot, and why.
+    /// The copy goes to the parking lot, for this reason.
     Park(Why),
 }
 
 impl Purpose {
-    /// Where it goes: what does not answer there holds up nothing that goes elsewhere.
+    /// The copy's destination: a destination that does not answer delays no copy for another one.
     pub(super) fn place(&self) -> &str {
         match self {
             Self::Delay { route, .. } => route.place(),

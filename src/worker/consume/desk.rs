@@ -1,5 +1,5 @@
-//! One queue's loop. A delivery is in one of three places: it waits for an instant, its order is asked for, or a copy of it is
-//! on its way. Every setback leads back to the first one, with a later instant.
+//! The loop of one queue. A delivery is in one of three states: it waits for an instant, its order is in a batch, or its copy
+//! waits for a confirm. Any failure moves it back to the first state, with a later instant.
 //!
 //! ```text
 //! inlet ─▶ take ─▶ waiting ─▶ close_batch ─▶ settle ─▶ ack
@@ -7,8 +7,8 @@
 //!                     └── refused, returned ◀──┴─▶ copy ─▶ confirmed ─▶ ack
 //! ```
 //!
-//! Until when a delivery waits is a guess which decides when the database is asked, and no more: it closes nothing that it
-//! does not find overdue.
+//! The instant only decides when the database is queried. The database decides whether an order is overdue: a wrong instant
+//! closes nothing early.
 
 use std::{
     sync::Arc,
@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// Below a timer's precision.
+/// Below the precision of a timer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 struct Desk {
@@ -63,7 +63,7 @@ struct Desk {
     alive: Task,
 }
 
-/// Consumes until a stop is asked for or the subscription ends; then gives back what is unsettled.
+/// Consumes until a stop is requested or the subscription ends; then requeues unsettled messages.
 pub(super) async fn consume(
     context: ConsumerContext,
     inlet: Inlet,
@@ -108,14 +108,14 @@ impl Desk {
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
                 delivered = self.inlet.next(at_once) => self.take(delivered?),
-                // The next turn decides again what is due.
+                // The next iteration decides again which deliveries are due.
                 () = self.waiting.burst_changed() => {}
                 _ = look.tick() => self.look()?,
             }
         }
     }
 
-    /// Finishes what is in hand: batches are closed and settled, copies confirmed. What waits is given back.
+    /// Closes a last batch, then waits until batches are settled and copies are confirmed. Waiting deliveries are requeued.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.close_batch();
         self.inlet.send_acks();
@@ -134,7 +134,7 @@ impl Desk {
     }
 
     fn receives(&self) -> bool {
-        // Copies that are on their way may become no more than this, without those that get no answer.
+        // Limit of unconfirmed copies, without copies that get no answer.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         self.at_database.batches() < self.batches_at_once()
             && !self.outage.receives_nothing()
@@ -166,10 +166,10 @@ impl Desk {
         }
     }
 
-    /// The instant of what says that it is early. A far date is asked for: a wrong one is not to cost its order more than what
-    /// is waited for in hand.
+    /// The instant until which the delivery is early. A deadline beyond the limit is queried at once: a wrong `due_at` must not
+    /// delay its order for longer than the worker keeps a delivery.
     fn early_until(&self, delivery: &Delivery, now: Instant) -> Option<Instant> {
-        // What was tried before is usually overdue.
+        // An order that was tried before is usually overdue.
         if delivery.order_id().is_none() || delivery.was_tried() {
             return None;
         }
@@ -179,19 +179,19 @@ impl Desk {
     }
 
     fn wait(&mut self, mut delivery: Delivery, until: Instant) {
-        // What is due waits for no longer than the batch before it takes.
+        // A due delivery waits only for the batch before it.
         self.inlet.waits(&mut delivery.receipt, until > Instant::now());
         self.waiting.add(until, delivery);
     }
 
-    /// When the next batch is to be closed.
+    /// When the next batch must be closed.
     fn next_batch(&self) -> Option<Instant> {
         let batches = (self.at_database.batches(), self.batches_at_once());
         let at = self.waiting.next_batch(batches, Instant::now())?;
         Some(self.outage.until().map_or(at, |until| at.max(until)))
     }
 
-    /// Closes what is due in a task of its own, so that several batches are on their way while this loop receives.
+    /// Closes the due orders in a new task, so that several batches are at the database while this loop receives.
     fn close_batch(&mut self) {
         let now = Instant::now();
         let mut batch = Vec::new();
@@ -221,7 +221,7 @@ impl Desk {
         may_have_one.then(|| worker.closers[&timeout.effect].turn(now)).flatten()
     }
 
-    /// Settles a batch, or keeps it where the database did not close it.
+    /// Settles a batch, or keeps it if the database did not close it.
     fn settle(&mut self, Answered { batch, outcomes, unseen }: Answered) {
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
@@ -237,14 +237,14 @@ impl Desk {
         self.log.write(now);
     }
 
-    /// Also where a burst has closed everything that waited here: then no batch would say so.
+    /// Called also if a burst has closed all waiting orders: then no batch would end the outage.
     fn closes_again(&mut self) {
         if self.outage.ended() {
             telemetry::closing_again(&self.context.timeout.name);
         }
     }
 
-    /// The database closes nothing at present: the messages stay here, unacked, until it does.
+    /// Keeps a batch unacked while the database closes nothing.
     fn keep(&mut self, batch: Vec<Delivery>, error: &StoreError) {
         let now = Instant::now();
         if let Some(until) = self.outage.failed(error.is_answer(), now) {
@@ -255,7 +255,7 @@ impl Desk {
                 self.context.worker.store.drop_connections();
             }
         }
-        // Until then they wait: those that fail are not to be all that is received.
+        // The batch waits until then: failing messages must not be the only ones that are received.
         let until = self.outage.until().unwrap_or(now);
         for delivery in batch {
             self.wait(delivery, until);
@@ -300,7 +300,7 @@ impl Desk {
         }
     }
 
-    /// For what is waited here at present, and how long a retry waits.
+    /// How long messages may wait in memory at present, and how long a retry waits.
     fn waits(&self) -> Waits<'_> {
         let worker = &self.context.worker;
         let has_bytes = self.inlet.may_keep();
@@ -316,7 +316,7 @@ impl Desk {
         self.context.worker.counters.held(&self.context.timeout.name);
     }
 
-    /// The broker parks the original itself, without a reason, if its body was too large to be kept.
+    /// The broker parks the original itself, without a reason, if its body was too large to keep.
     fn park(&mut self, delivery: Delivery, why: Why) {
         if delivery.received.body_left_out().is_some() {
             self.parked(&delivery, why);
@@ -339,7 +339,7 @@ impl Desk {
         self.copies.send(&place, message, Copied { delivery, purpose });
     }
 
-    /// What is confirmed is where it was sent to. For everything else the order is asked for again.
+    /// A confirmed copy settles its delivery. After any other event, the order is queried again.
     fn copied(&mut self, heard: Heard<Copied>) {
         let now = Instant::now();
         match heard {
@@ -382,10 +382,10 @@ impl Desk {
         self.context.worker.health.failed(Work::Copies, timeout, &reason);
     }
 
-    /// Asks the queue whether it is there, and says so. A connection that the broker has blocked takes no copies.
+    /// Asks whether the queue exists, and reports its silence. A connection that the broker has blocked takes no copies.
     fn listen(&mut self, now: Instant) {
         let ConsumerContext { worker, timeout, queue, outlet, .. } = &*self.context;
-        // A look may come a little early.
+        // The timer may fire a little early.
         let silence = worker.timing.broker_silence.mul_f64(0.9);
         let unheard = self.inlet.ask();
         let unheard = (now.saturating_duration_since(unheard) >= silence).then_some(unheard);
@@ -396,7 +396,7 @@ impl Desk {
         }
     }
 
-    /// An error if a channel has ended, and nothing was being received that would have said so.
+    /// An error if a channel ended while the loop was not receiving from it.
     fn look(&mut self) -> Result<(), SessionEnd> {
         let now = Instant::now();
         self.alive.moved();
@@ -412,7 +412,7 @@ impl Desk {
     }
 }
 
-/// For people who look into the parking lot.
+/// The time of parking, for people who read the parking lot.
 #[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
 fn now() -> Timestamp {
     Timestamp::now()

@@ -1,8 +1,8 @@
-//! The way in: the channels on which one queue is consumed, and what is unsettled on them. Nobody else knows of channels,
-//! tags, prefetch counts and bytes.
+//! The channels on which one queue is consumed, and their unsettled deliveries. Only this module knows channels, tags,
+//! prefetch counts and bytes.
 //!
-//! A prefetch count is a channel's, and quorum queues take no more than 2,000. If most of it waits (for a deadline, a lock, a
-//! confirm), another channel is opened, so that what waits never limits what is received.
+//! A prefetch count limits one channel, and quorum queues take at most 2,000. If most of it waits (for a deadline, a lock, a
+//! confirm), the inlet opens another channel. Waiting deliveries thus never stop new ones.
 
 use std::{
     collections::BTreeMap,
@@ -31,36 +31,35 @@ use crate::{
     },
 };
 
-/// Bounds what one queue's consumer keeps in memory.
+/// Limits the memory of one queue's consumer.
 const MAX_CHANNELS: usize = 16;
-/// What is done is acked together with what is done so soon after it: each ack is a frame and a command in the queue's log.
+/// How long an ack waits for others: each ack is a frame and a command in the queue's log.
 const ACKED_WITHIN: Duration = Duration::from_millis(50);
-/// This part of a channel's prefetch count is acked without waiting for more.
+/// If this fraction of a channel's prefetch count waits for an ack, the acks are sent at once.
 const ACKED_AT_ONCE: u16 = 8;
 
-/// Which bodies a consumer gets.
+/// Which bodies a consumer receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::worker) enum Bodies {
-    /// Those of due notices; larger ones are left out.
+    /// Bodies of due notices; a larger body is left out.
     Notices,
-    /// The same with the history of the message, which is passed on.
+    /// Bodies of due notices, with the message's history, which is copied.
     Small,
-    /// The same up to [`crate::messaging::large_bodies::MAX_PASSED_BYTES`].
+    /// Bodies up to [`crate::messaging::large_bodies::MAX_PASSED_BYTES`], with the message's history.
     Large,
 }
 
-/// By which one delivery is settled, once.
+/// Identifies a delivery, to settle it once.
 #[derive(Debug)]
 #[must_use = "a delivery that is not settled stays unacked"]
 pub(in crate::worker) struct Receipt {
     channel: u64,
     tag: u64,
     waits: bool,
-    /// Counts the delivery, and a copy of it, while they are in memory.
+    /// Counts the bytes of the delivery and of a copy while they are in memory.
     _part: Reservation,
 }
 
-/// A delivery that came.
 pub(in crate::worker) type Delivered = (Receipt, Received);
 
 struct InletChannel {
@@ -68,11 +67,11 @@ struct InletChannel {
     bodies: Bodies,
     prefetch: u16,
     tags: Tags,
-    /// Deliveries that wait for something.
+    /// Deliveries that wait.
     waiting: usize,
 }
 
-/// The newest channel receives, those before it only keep what waits.
+/// The newest channel receives; older channels only keep waiting deliveries.
 pub(in crate::worker) struct Inlet {
     link: Arc<Link>,
     queue: String,
@@ -82,16 +81,16 @@ pub(in crate::worker) struct Inlet {
     opened: u64,
     receiving: InletChannel,
     keeping: BTreeMap<u64, InletChannel>,
-    /// The channel that receives next, while it is being opened.
+    /// The next receiving channel, while it is being opened.
     opening: Option<BoxFuture<'static, Result<InletChannel, ConsumeError>>>,
-    /// What the channel before the receiving one was sent until the broker had cancelled it.
+    /// Deliveries that the previous channel received until the broker cancelled its consumer.
     cancelling: Option<BoxFuture<'static, Result<Vec<Received>, ConsumeError>>>,
-    /// When everything that is done is acked.
+    /// When all completed deliveries must be acked.
     ack_at: Option<Instant>,
-    /// What the queue was asked last, and since when nothing was heard of it.
+    /// The last question to the queue, and since when the queue was silent.
     asked: Option<BoxFuture<'static, Result<Option<Counts>, ConsumeError>>>,
     unheard: Option<Instant>,
-    /// The ends of channels that keep nothing any more.
+    /// Channels without deliveries that are being closed.
     ending: FuturesUnordered<BoxFuture<'static, Result<(), ConsumeError>>>,
 }
 
@@ -106,7 +105,7 @@ impl Inlet {
     ) -> Result<Self, ConsumeError> {
         let receiving =
             InletChannel::open(Arc::clone(link), queue.to_owned(), prefetch, bodies).await?;
-        // The broker confirms a subscription before it asks the queue, and answers this behind it.
+        // The broker confirms a subscription before it asks the queue, and answers this question after that.
         receiving.subscription.is_empty().await?;
         Ok(Self {
             link: Arc::clone(link),
@@ -126,10 +125,9 @@ impl Inlet {
         })
     }
 
-    /// The deliveries that are there, at least one and up to `at_once`: going round a loop costs more than they do. Waits until
-    /// there is one; for ever if `at_once` is 0. Meanwhile it acks what is done, and continues on another channel when that is
-    /// open. Nothing is lost if the wait is given up.
-    /// If it fails, a channel is gone and what was unsettled on it goes back to the queue.
+    /// Returns 1 to `at_once` deliveries, because an iteration of the caller's loop costs more than a delivery. Waits for the
+    /// first one; forever if `at_once` is 0. Meanwhile the inlet sends acks, and switches to another channel when that is
+    /// open. Cancel-safe. After an error a channel is gone, and the broker requeues its unsettled deliveries.
     pub(in crate::worker) async fn next(
         &mut self,
         at_once: usize,
@@ -140,7 +138,7 @@ impl Inlet {
                 biased;
                 () = acks => self.send_acks(),
                 Some(ended) = self.ending.next() => match ended {
-                    // It keeps nothing.
+                    // The channel has no deliveries.
                     Ok(()) | Err(ConsumeError::Stuck { .. }) => {}
                     Err(error) => return Err(error),
                 },
@@ -174,8 +172,8 @@ impl Inlet {
         (Receipt { channel, tag, waits: false, _part: part }, received)
     }
 
-    /// Opens another channel if too much of this one waits, or if other bodies are wanted. [`Inlet::next`] continues on it once the
-    /// broker has answered: what is due meanwhile does not wait for that.
+    /// Opens another channel if too many deliveries of this one wait, or if other bodies are wanted. [`Inlet::next`] switches
+    /// to it after the broker's answer: due orders do not wait for that.
     pub(in crate::worker) fn renew(&mut self) {
         let is_due = self.is_outdated() || self.is_short() && self.may_open();
         if is_due && self.opening.is_none() && self.cancelling.is_none() {
@@ -185,14 +183,14 @@ impl Inlet {
         }
     }
 
-    /// Receives on the next channel. Returns what the one before has in memory.
+    /// Switches to the next channel. Returns the deliveries that the previous channel has in memory.
     fn continue_on(&mut self, next: InletChannel) -> Result<Vec<Delivered>, ConsumeError> {
         let mut delivered = Vec::new();
         while let Some(received) = self.receiving.subscription.next().now_or_never() {
             delivered.push(self.take(self.opened, received?));
         }
         let mut cancelling = self.receiving.subscription.cancel();
-        // Polled once, it is on its way: what is given back on the channel does not come again there.
+        // The first poll sends the cancel: a delivery that is requeued on the channel does not return there.
         let cancelled = (&mut cancelling).now_or_never();
         self.cancelling = Some(cancelled.map_or(cancelling, |cancelled| ready(cancelled).boxed()));
         self.keeping.insert(self.opened, std::mem::replace(&mut self.receiving, next));
@@ -200,27 +198,27 @@ impl Inlet {
         Ok(delivered)
     }
 
-    /// Asks the queue behind its deliveries whether it is there. Returns since when it has not answered such a question itself, as a queue
-    /// with this consumer, nor delivered anything.
+    /// Asks whether the queue exists, behind its deliveries. Returns since when the queue has neither delivered a message nor
+    /// answered as a queue with this consumer.
     pub(in crate::worker) fn ask(&mut self) -> Instant {
         if self.asked.is_none() {
             self.asked = Some(self.receiving.subscription.counts());
         }
-        // Also where deliveries that were in memory have come since the question.
+        // Set also if deliveries that were in memory arrived after the question.
         *self.unheard.get_or_insert_with(Instant::now)
     }
 
-    /// Gets other bodies from now on; see [`Inlet::renew`].
+    /// Sets the bodies of the next channel; see [`Inlet::renew`].
     pub(in crate::worker) fn set_bodies(&mut self, bodies: Bodies) {
         self.bodies = bodies;
     }
 
-    /// Whether the bodies that are wanted are not received yet.
+    /// Whether the receiving channel does not have the wanted bodies yet.
     pub(in crate::worker) fn is_outdated(&self) -> bool {
         self.receiving.bodies != self.bodies
     }
 
-    /// Which bodies the channel of a delivery gets.
+    /// Which bodies the channel of a delivery receives.
     pub(in crate::worker) fn bodies_of(&self, receipt: &Receipt) -> Bodies {
         if receipt.channel == self.opened {
             return self.receiving.bodies;
@@ -228,17 +226,17 @@ impl Inlet {
         self.keeping.get(&receipt.channel).map_or(self.bodies, |channel| channel.bodies)
     }
 
-    /// Whether nothing more is to be received, since its bytes would be too many.
+    /// Whether the inlet must receive nothing more, because the deliveries have too many bytes.
     pub(in crate::worker) fn is_full(&self) -> bool {
         self.kept.is_full()
     }
 
-    /// Whether there are bytes for messages that wait.
+    /// Whether the bytes in memory allow messages to wait.
     pub(in crate::worker) fn may_keep(&self) -> bool {
         self.kept.may_wait()
     }
 
-    /// Whether there are channels for messages that wait.
+    /// Whether the channels allow messages to wait.
     pub(in crate::worker) fn may_wait(&self) -> bool {
         self.may_open() || !self.is_short()
     }
@@ -247,12 +245,12 @@ impl Inlet {
         self.keeping.len() + 1 < MAX_CHANNELS
     }
 
-    /// Whether so much of the prefetch count waits that little is left to receive with.
+    /// Whether three quarters of the prefetch count wait.
     fn is_short(&self) -> bool {
         self.receiving.waiting >= (usize::from(self.receiving.prefetch) * 3).div_ceil(4)
     }
 
-    /// A delivery waits for something, or no longer does.
+    /// Records whether a delivery waits.
     pub(in crate::worker) fn waits(&mut self, receipt: &mut Receipt, waits: bool) {
         if std::mem::replace(&mut receipt.waits, waits) == waits {
             return;
@@ -262,7 +260,7 @@ impl Inlet {
         }
     }
 
-    /// Nothing is left to be done with a delivery but the ack, which is sent together with others.
+    /// Completes a delivery; its ack is sent together with others.
     pub(in crate::worker) fn ack(&mut self, mut receipt: Receipt) {
         self.waits(&mut receipt, false);
         self.ack_at.get_or_insert_with(|| Instant::now() + ACKED_WITHIN);
@@ -273,7 +271,7 @@ impl Inlet {
         }
     }
 
-    /// Leaves a delivery to the broker, which puts it into the parking lot as it is.
+    /// Rejects a delivery, which the broker then parks unchanged.
     pub(in crate::worker) fn dead_letter(&mut self, mut receipt: Receipt) {
         self.waits(&mut receipt, false);
         if let Some(channel) = self.channel(receipt.channel)
@@ -283,7 +281,7 @@ impl Inlet {
         }
     }
 
-    /// Puts a delivery back into its queue.
+    /// Requeues a delivery.
     pub(in crate::worker) fn give_back(&mut self, mut receipt: Receipt) {
         self.waits(&mut receipt, false);
         if let Some(channel) = self.channel(receipt.channel)
@@ -293,8 +291,8 @@ impl Inlet {
         }
     }
 
-    /// Hands the acks of everything that is done to the connection, and closes channels that keep nothing any more. Waits for
-    /// neither: what is due meanwhile is not to be late.
+    /// Passes the acks of all completed deliveries to the connection, and closes older channels without deliveries. Waits for
+    /// neither, because due orders must not be late.
     pub(in crate::worker) fn send_acks(&mut self) {
         self.ack_at = None;
         self.receiving.send_acks();
@@ -308,16 +306,16 @@ impl Inlet {
         }
     }
 
-    /// An error if a channel has ended, and nothing was being received that would have said so; what it kept is back in the queue.
+    /// An error if a channel ended while the inlet was not receiving from it; the broker has requeued its deliveries.
     pub(in crate::worker) fn check(&self) -> Result<(), ConsumeError> {
         self.receiving.subscription.check()?;
         self.keeping.values().try_for_each(|channel| channel.subscription.check())
     }
 
-    /// Acks what is done, stops deliveries and gives back everything else.
-    /// If it fails, a channel is gone and the broker gives back all the same.
+    /// Acks completed deliveries, stops new ones and requeues all others. After an error a channel is gone, and the broker
+    /// requeues its deliveries anyway.
     pub(in crate::worker) async fn close(mut self) -> Result<(), ConsumeError> {
-        // Before that: what is done does not come again.
+        // The acks come first: a completed delivery must not return.
         self.send_acks();
         let mut result = self.receiving.subscription.give_back_all().await;
         for channel in self.keeping.into_values() {
@@ -337,7 +335,7 @@ impl Inlet {
     }
 }
 
-/// Waits for ever where nothing was asked.
+/// Waits forever if there was no question.
 async fn answer<T>(asked: &mut Option<BoxFuture<'static, T>>) -> T {
     let Some(asking) = asked else { return pending().await };
     let answer = asking.await;

@@ -1,4 +1,4 @@
-//! What one queue's consumer writes to the log: a line for many messages of a kind.
+//! The log of one queue's consumer: a line for many messages of a kind.
 
 use std::{
     sync::Arc,
@@ -18,9 +18,9 @@ use crate::{
     },
 };
 
-/// The least time between two lines about hints that are ignored: their publisher sends one with each order.
+/// Shortest time between two lines about ignored hints: their publisher sends one with each order.
 const HINTS_EVERY: Duration = Duration::from_mins(1);
-/// Orders that are named in a line, so that it can be read.
+/// Orders that a line names at most.
 const NAMED: usize = 20;
 
 pub(super) struct Log {
@@ -29,7 +29,7 @@ pub(super) struct Log {
     guarded: Seldom<Label>,
     failing: Seldom<(Label, String)>,
     ignored_hints: Seldom<IgnoredHint>,
-    /// When locked orders were named last, and the task that does so.
+    /// When locked orders were last logged, and the task that does it.
     locked_reported: Option<Instant>,
     naming: JoinSet<()>,
 }
@@ -51,7 +51,7 @@ impl Log {
         self.parked.add(label, why);
     }
 
-    /// The `due_at` of a notice that is not a time with a zone, and is ignored.
+    /// Counts a `due_at` that is not a time with a zone, and is ignored.
     pub(super) fn delivered(&mut self, delivery: &Delivery) {
         if let Some(due_at) = &delivery.ignored_due_at {
             let properties = delivery.received.properties.as_deref();
@@ -68,7 +68,7 @@ impl Log {
         }
     }
 
-    /// An order that is overdue and that the effect does not close: because of its own rule, or because it fails.
+    /// Counts an overdue order that the effect does not close, because of its own rule or because it fails.
     pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &Outcome) {
         match outcome {
             Outcome::NotDue { remaining } if remaining.is_zero() => {
@@ -81,7 +81,7 @@ impl Log {
         }
     }
 
-    /// Names the orders that others keep locked, those that are locked for longest first, and who holds the first one.
+    /// Logs the orders that other sessions keep locked, the longest lock first, and the session that has the first lock.
     pub(super) fn locked<'a>(&mut self, waiting: impl Iterator<Item = &'a Delivery>, now: Instant) {
         while self.naming.try_join_next().is_some() {}
         let is_new = |at: Instant| now.saturating_duration_since(at) < LINE_EVERY;
@@ -108,7 +108,7 @@ impl Log {
         });
     }
 
-    /// Writes what is not in the log yet.
+    /// Writes the lines that are due.
     pub(super) fn write(&mut self, now: Instant) {
         let timeout = &self.context.timeout.name;
         if let Some((orders, first)) = self.guarded.due(now) {

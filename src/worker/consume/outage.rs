@@ -1,17 +1,17 @@
-//! Whether the database closes orders, as the batches of one queue find it.
+//! Whether the database closes orders, as seen by the batches of one queue.
 
 use std::time::Instant;
 
 use crate::worker::backoff::Backoff;
 
-/// While it lasts one batch at a time asks whether it is over. Nothing is given back: before RabbitMQ 4.3 that counts towards
-/// the delivery limit.
+/// During an outage one batch at a time tries whether it is over. The worker requeues nothing: before RabbitMQ 4.3 a requeue
+/// counts towards the delivery limit.
 #[derive(Debug)]
 pub(super) struct Outage {
-    /// As it begins.
+    /// Back-off at the start of an outage.
     backoff: Backoff,
     current: Option<(Backoff, Instant)>,
-    /// Whether the database has answered the last batch.
+    /// Whether the database answered the last batch.
     answers: bool,
 }
 
@@ -24,18 +24,18 @@ impl Outage {
         self.current.is_some()
     }
 
-    /// Whether nothing is received. A database that answers may fail for the orders in hand alone: then only one that is not among
-    /// them shows that it closes others.
+    /// Whether the consumer must receive nothing. A database that answers may fail only for the orders in memory: then only
+    /// another order can show that it closes others.
     pub(super) const fn receives_nothing(&self) -> bool {
         self.lasts() && !self.answers
     }
 
-    /// When the next batch may ask.
+    /// When the next batch may be tried.
     pub(super) fn until(&self) -> Option<Instant> {
         self.current.as_ref().map(|(_, until)| *until)
     }
 
-    /// A batch failed. Those that were on their way with it say nothing new: `None`.
+    /// Records a failed batch. `None` for batches that were at the database at the same time: they add nothing.
     pub(super) fn failed(&mut self, answers: bool, now: Instant) -> Option<Instant> {
         self.answers = answers;
         let (mut backoff, until) =
@@ -49,7 +49,7 @@ impl Outage {
         Some(next)
     }
 
-    /// A batch was closed; whether that ends one.
+    /// Records a closed batch; returns whether that ends an outage.
     pub(super) fn ended(&mut self) -> bool {
         self.current.take().is_some()
     }

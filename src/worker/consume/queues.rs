@@ -1,4 +1,4 @@
-//! Which queues a timeout has: more than one while a retired generation drains, none where it was removed.
+//! The queues of a timeout: more than one while a retired generation drains, none if they were deleted.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,12 +18,12 @@ pub(super) type ByTimeout<'a> = Vec<(&'a Timeout, BTreeSet<String>)>;
 /// The queues that a session knows.
 pub(super) struct Known {
     pub(super) consumed: BTreeSet<String>,
-    /// These could not be consumed.
+    /// Queues that could not be consumed.
     pub(super) troubled: BTreeSet<String>,
 }
 
-/// The queues that are there, and whether the management API has listed them. Otherwise these are the queues that are consumed, those
-/// that the topology file names, and the next generation of each.
+/// The existing queues, and whether the management API listed them. Otherwise these are the consumed queues, the queues of
+/// the topology file, and the next generation of each.
 pub(super) async fn find<'a>(
     worker: &'a Worker,
     link: &Link,
@@ -40,7 +40,7 @@ pub(super) async fn find<'a>(
             let named = bases.iter().flat_map(|base| [base.clone(), next_generation(base, &found)]);
             let asked: BTreeSet<String> = named.chain(of_timeout(&known.troubled, &base)).collect();
             for queue in asked.difference(&found.clone()) {
-                // Where the broker does not say whether a queue is there, consuming shows it.
+                // If the broker does not answer whether the queue exists, consuming shows it.
                 let there = passive::queue_exists(link, queue).await;
                 if there.unwrap_or(bases.contains(queue) || known.troubled.contains(queue)) {
                     found.insert(queue.clone());
@@ -52,8 +52,8 @@ pub(super) async fn find<'a>(
     (queues, listed.is_some())
 }
 
-/// The queues below the topology's prefix, without generations that are not ours. `None` where the management API does not
-/// answer, or is not asked: that must not stop the work.
+/// The queues with the topology's prefix, without foreign generations. `None` if the management API does not answer, or is
+/// not configured: consuming must continue.
 async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet<String>> {
     let management = worker.management.as_ref()?;
     let topology = &worker.topology;
@@ -67,7 +67,7 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     if !names.iter().any(|name| is_generation(name)) {
         return Some(names);
     }
-    // Without marks, as while they are being made again, each generation counts.
+    // Without marks, for example while they are being made again, each generation counts.
     if let Some(marked) = management.marked_queues(topology).await.ok()? {
         names.retain(|name| {
             !is_generation(name) || marked.contains(name) || consumed.contains(name)
@@ -76,19 +76,20 @@ async fn listed(worker: &Worker, consumed: &BTreeSet<String>) -> Option<BTreeSet
     Some(names)
 }
 
-/// With shards, of any number, and the queue that it has without.
+/// The queues of a timeout: its shards, whatever their number, and its queue without shards.
 fn of_timeout(names: &BTreeSet<String>, base: &str) -> BTreeSet<String> {
     names.iter().filter(|name| is_of(base, name)).cloned().collect()
 }
 
-/// Twice before `overdue apply` deletes the old queue, so that its consumer is not cancelled.
+/// Interval of the search: half the time after which `overdue apply` deletes an old queue, so that its consumer is not
+/// cancelled.
 pub(super) fn look_every(worker: &Worker) -> Duration {
     let settles = |management: &Management| management.statistics_interval().counts_settle() / 2;
     let every = worker.timing.queues_every;
     worker.management.as_ref().map_or(every, |management| every.min(settles(management)))
 }
 
-/// The name that the queue of the next `overdue apply` would have, behind the first generation and those that are consumed.
+/// Name of the queue that the next `overdue apply` would declare, after the first generation and the consumed ones.
 fn next_generation(base: &str, consumed: &BTreeSet<String>) -> String {
     let newest = consumed.iter().filter_map(|name| number_of(base, name)).max();
     name_of(base, newest.unwrap_or(1).saturating_add(1))

@@ -1,5 +1,5 @@
-//! The deliveries of one queue that wait for an instant, and when a batch of them is closed. In a burst they also wait for what
-//! that closes.
+//! The deliveries of one queue that wait for an instant, and when a batch of them is closed. During a burst they also wait
+//! for its pass.
 
 use std::{
     sync::Arc,
@@ -20,11 +20,11 @@ use crate::{
 
 pub(super) struct Waiting {
     worker: Arc<Worker>,
-    /// By the instant at which their orders are asked for.
+    /// Deliveries by the instant at which their orders are queried.
     queue: TimerQueue<Delivery>,
     burst: Arc<Burst>,
     changes: Changes,
-    /// By how much the database's clock was set forward before what waits was added.
+    /// How far the database's clock was set forward when the waiting deliveries were added.
     set_forward: Duration,
 }
 
@@ -46,8 +46,8 @@ impl Waiting {
         self.queue.add(until, delivery);
     }
 
-    /// What waits comes earlier by as much as the database's clock was set forward since the last call. Called before more
-    /// is added as well: its instant is that of the clock as it is now.
+    /// Makes waiting deliveries due earlier by as much as the database's clock was set forward since the last call. Must be
+    /// called before a delivery is added, because its instant is by the present clock.
     pub(super) fn follow_clock(&mut self) {
         let set_forward = self.worker.clock.set_forward();
         if set_forward > self.set_forward {
@@ -56,12 +56,12 @@ impl Waiting {
         }
     }
 
-    /// Some came that are due.
+    /// Requests a reading of the table, because deliveries were due on arrival.
     pub(super) fn are_late(&self) {
         self.burst.look();
     }
 
-    /// Whether a batch waits for a burst.
+    /// Whether a full batch waits for a burst.
     pub(super) fn is_behind(&self, now: Instant) -> bool {
         self.burst.awaited(now).is_some() && self.has_batch(now)
     }
@@ -70,7 +70,7 @@ impl Waiting {
         self.queue.are_due(self.worker.settings.batch_size, now)
     }
 
-    /// When the next batch is to be closed, where so many are at the database, and may be at most.
+    /// When the next batch must be closed, with `closing` batches at the database and a limit of `at_once`.
     pub(super) fn next_batch(
         &self,
         (closing, at_once): (usize, usize),
@@ -87,10 +87,9 @@ impl Waiting {
         batches.next(first, first <= now && self.has_batch(now))
     }
 
-    /// Takes a batch of what is due.
-    ///
-    /// In a burst those are taken that were due when a pass began that has ended: it has closed their orders, or passed over
-    /// them. So nobody waits for longer than two passes, and acks are left for the end of a pass.
+    /// Takes a batch of due deliveries. During a burst these are the deliveries that were due when its last completed pass
+    /// began: the pass closed or skipped their orders. So a delivery waits for at most two passes, and acks are left for the
+    /// end of a pass.
     pub(super) fn take(&mut self, now: Instant) -> Vec<Delivery> {
         let size = self.worker.settings.batch_size;
         if self.queue.are_due(MANY, now) {
@@ -103,7 +102,7 @@ impl Waiting {
         until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
     }
 
-    /// Whether a burst has closed its order since it came.
+    /// Whether a burst has closed the order since the delivery arrived.
     pub(super) fn was_closed(&self, delivery: &Delivery) -> bool {
         let Delivery { received_at, .. } = delivery;
         delivery
@@ -111,7 +110,7 @@ impl Waiting {
             .is_some_and(|id| self.burst.has_closed(id, *received_at, delivery.due_at()))
     }
 
-    /// When a burst has begun, has ended a pass, or is over.
+    /// Returns when a burst has begun, has completed a pass, or is over.
     pub(super) async fn burst_changed(&mut self) {
         self.changes.next().await;
     }
