@@ -1,5 +1,5 @@
--- doctor_horizon: the transactions that keep VACUUM from removing newly deleted rows of this database, the oldest first. Sessions of
--- other users are hidden without pg_read_all_stats.
+-- doctor_horizon: what keeps VACUUM from removing newly deleted rows of this database, the oldest first. Sessions of other users
+-- are hidden without pg_read_all_stats.
 -- -> hidden bigint (number of hidden sessions), kind text (session | prepared | slot | standby; NULL: none), name text,
 --    pid int, db_user text (quoted), state text, age_ms bigint (NULL if unknown), transactions bigint (begun since),
 --    catalogs boolean (only rows of the system catalogs)

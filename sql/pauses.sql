@@ -49,8 +49,8 @@ BEGIN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
         END IF;
-        -- Otherwise another transaction has used the rate up, or is about to commit. Its use ends within a second, unless the clock was
-        -- set back.
+        -- No row is found if another transaction has used the rate up, or is about to commit. Its use ends within a second, unless
+        -- the clock was set back.
         PERFORM FROM {own}.pauses AS it
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout
           AND (it.used_until <= at OR it.used_until > at + interval '2 s') FOR UPDATE SKIP LOCKED;

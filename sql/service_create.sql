@@ -3,7 +3,8 @@
 -- the order's id without the run
 -- -> due_at timestamptz, the same for the whole chunk
 WITH items AS MATERIALIZED (
-    -- One to four SKUs, 1 to 3 pieces of each. Half of all items have one of five hot SKUs, as in a shop on a day of sales.
+    -- An order has one to four SKUs, 1 to 3 pieces of each. Half of all items have one of five hot SKUs, as in a shop on a day of
+    -- sales.
     SELECT id AS order_id, 1 + (dice >> (32 + 4 * n) & 15::bigint) % 3::bigint AS qty,
            $3 || '-sku-' || (CASE WHEN dice >> (8 + n) & 1::bigint = 0 THEN ((dice >> 16 & 65535::bigint) + n) % 5::bigint
                                  ELSE 5 + ((dice >> 16 & 65535::bigint) + n) % 95::bigint END)::text AS sku

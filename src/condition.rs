@@ -17,8 +17,8 @@ use crate::text::{about, counted, duration, millis};
 /// An alert is sent if an event or a notice waits longer: a worker needs milliseconds. A burst takes seconds, which is worth no
 /// alert.
 const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
-/// An alert is repeated if this many times as many orders or messages are affected. One bad order that stays must not hide that
-/// later no order is closed.
+/// Factor by which affected orders or messages must grow before an alert is repeated. A single bad order that stays must not hide
+/// that later no order is closed.
 const MUCH_WORSE: u64 = 10;
 /// The shorter limit for people who check `status` or `doctor`.
 pub(crate) const ON_ITS_WAY_OUT: Duration = Duration::from_secs(10);

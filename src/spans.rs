@@ -67,7 +67,7 @@ impl Spans {
         }
     }
 
-    /// Sends the remaining spans, for at most a second, as the log does.
+    /// Sends the remaining spans, for no longer than the log waits for its last lines.
     pub(crate) async fn end(&self) {
         const LAST: Duration = Duration::from_secs(1);
         if let Some(queue) = &self.queue {

@@ -72,12 +72,12 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 pub struct Store {
     pools: Pools,
     address: Arc<str>,
-    /// For connections outside the pool; `None` if connections are in plain text.
+    /// Used outside the pool; `None` if connections are in plain text.
     tls: Option<MakeRustlsConnect>,
     connector: Connector,
     /// The checks of `tls`, where the server has it.
     encryption: Encryption,
-    /// For connections outside the pool.
+    /// Used for connections outside the pool.
     config: Arc<tokio_postgres::Config>,
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
@@ -188,7 +188,7 @@ impl Store {
         })
     }
 
-    /// The same database with other time-outs.
+    /// Replaces the time-outs of waits.
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
     }
@@ -218,7 +218,7 @@ impl Store {
     /// Checks that the database answers and can be written to.
     ///
     /// # Errors
-    /// It does not answer, or it is read-only.
+    /// The database does not answer, or is read-only.
     pub async fn ping(&self) -> Result<(), StoreError> {
         // A standby is read-only, and so is a primary with `default_transaction_read_only`.
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";

@@ -42,7 +42,7 @@ impl fmt::Display for GoneNotices {
     }
 }
 
-/// For each timeout since the worker started: notices that found no row, and all settled notices.
+/// Notices that found no row, and all settled notices, for each timeout since the worker started.
 pub type Totals = BTreeMap<String, (u64, u64)>;
 
 /// Totals of the last hour.

@@ -30,7 +30,6 @@ pub struct Pause {
     pub rest: Duration,
 }
 
-/// One line.
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { timeout, why, by, until, per_second, age, .. } = self;

@@ -68,8 +68,7 @@ pub(super) fn open(url: &str) -> Result<Queue, String> {
     if !is_url {
         return Err("write a URL such as http://127.0.0.1:4318".to_owned());
     }
-    // A proxy for webhooks does not reach a collector on this machine, and a redirection would pass on the headers, which are for
-    // the collector alone.
+    // A proxy for webhooks does not reach a collector on this machine, and the headers must reach the collector alone.
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     // Loading CAs takes time and memory.
     let client = if url.starts_with("https") { client } else { client.tls_certs_only([]) };

@@ -198,7 +198,7 @@ fn per_second(orders: u64, seconds: f64) -> f64 {
     f64_of(orders) / seconds
 }
 
-/// From zero to the highest value.
+/// Shades from zero to the highest value.
 const SHADES: [char; 8] = [' ', '.', ':', '-', '=', '+', '*', '#'];
 
 /// `value` of `most` as a bar of at most `width` characters; a value above zero has at least one.

@@ -1,5 +1,5 @@
 //! A described effect with new terms closes nothing while more than ten rows are overdue, until a person has accepted the terms.
-//! Otherwise a wrong description would close old rows.
+//! Otherwise new terms could close a whole history.
 
 use std::time::Duration;
 

@@ -58,7 +58,7 @@ impl Connector {
         self.refused.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Logs in as the file said when it was last read. If that login is refused, the file is read again.
+    /// Uses the login that was last read from the file. If that login is refused, the file is read again.
     async fn log_in(&self, config: &Config) -> Result<Opened, Error> {
         let first = Login {
             user: config.get_user().unwrap_or_default().to_owned(),
@@ -167,7 +167,7 @@ where
     Ok((client, task))
 }
 
-/// One configuration per host; the unchanged configuration if the client must report what is wrong with it.
+/// Returns a configuration for each host, or the unchanged one if the client must report what is wrong with it.
 fn each_host(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) =
         (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
@@ -195,7 +195,7 @@ fn each_host(config: &Config) -> Vec<Config> {
     (0..count).map(one).collect()
 }
 
-/// One configuration per address of the host; the unchanged one if it has a single address or is not found.
+/// Returns a configuration for each address of the host, or the unchanged one if the host has a single address or is not found.
 async fn each_address(host: Config) -> Vec<Config> {
     let name = match (host.get_hosts(), host.get_hostaddrs()) {
         ([Host::Tcp(name)], []) => name.as_str(),

@@ -20,7 +20,7 @@ use crate::{
 
 /// A statement need not use the last one, traces.
 const EFFECT_PARAMETERS: [Type; 3] = [Type::TEXT_ARRAY, Type::TEXT, Type::JSONB];
-/// For a call without orders, or for orders whose notices have no traces.
+/// The parameter for calls without orders, and for orders whose notices have no traces.
 pub(super) const NO_TRACES: Option<Json<&Traces>> = None;
 const EFFECT_COLUMNS: [(&str, Type); 4] = [
     ("order_id", Type::TEXT),
@@ -182,7 +182,7 @@ impl Store {
         sql: &str,
         arguments: &[&str],
     ) -> Result<EffectPlan, StoreError> {
-        // Behind a pooler another client gets the server's connection for its next transaction.
+        // Behind a pooler another client may run the next transaction on the server's connection.
         let (name, sql) = (format!("overdue_plan_{:x}", rand::random::<u64>()), without_end(sql));
         let asking = async {
             // The connection is closed afterwards, with its settings and prepared statements.

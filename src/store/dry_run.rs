@@ -48,7 +48,7 @@ impl Store {
     /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables. Returns the outcome of each
     /// order, in the order of `ids`. [`Outcome::Closed`] is an overdue order.
     ///
-    /// Whatever its SQLSTATE, a failure belongs to an order if the effect succeeds without orders: a trigger may raise any.
+    /// If the effect succeeds without orders, a failure belongs to an order, whatever its SQLSTATE: a trigger may raise any.
     ///
     /// Only sequence numbers are consumed: PostgreSQL never rolls them back. For some milliseconds the trial locks the rows that
     /// the effect locks.

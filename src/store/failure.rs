@@ -10,7 +10,7 @@ use crate::decisions::verdict::{Failure, Suspect};
 /// SQLSTATE of a cancelled statement; the statement time-out also gives it.
 pub(crate) const CANCELLED: &str = "57014";
 
-/// The reaction to a failure.
+/// The class of a failure, which decides how the caller reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Another session was in the way (deadlock, lock time-out, serialisation): retry the same.
@@ -197,7 +197,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The reaction to this failure.
+    /// The class of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Address(_)
@@ -307,7 +307,7 @@ impl StoreError {
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
     }
 
-    /// The server's reason to refuse a statement, with the position in the one of `texts` that contains it.
+    /// The server's reason to refuse a statement, with the position in the text of `texts` that contains it.
     pub(super) fn refusal(&self, sql: &str, texts: &[&str]) -> String {
         let Some(error) = self.answered().and_then(|it| it.as_db_error()) else {
             return crate::text::error_chain(self);

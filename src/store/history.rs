@@ -18,11 +18,11 @@ pub(crate) const ROWS: u64 = 10_000;
 /// A table that only grows, with the column of its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryTable {
-    /// By `closed_at`.
+    /// Rows age by `closed_at`.
     Closures,
-    /// By `dropped_at`.
+    /// Rows age by `dropped_at`.
     DroppedMessages,
-    /// By `at`.
+    /// Rows age by `at`.
     Actions,
 }
 

@@ -54,12 +54,12 @@ impl ClosingPath {
 impl Store {
     /// Runs the effect on `ids`, and returns the outcome of each, in the same order. Pauses are ignored.
     ///
-    /// Waits 50 ms for each lock. One transaction: on return it is committed, on failure nothing has happened. A duplicate id is
-    /// closed once. An id without a row in the result is [`Outcome::Unknown`]; a row that breaks the contract makes its order
-    /// [`Outcome::Failed`].
+    /// Waits 50 ms for each lock. Everything is one transaction: on return it is committed, on failure nothing has happened. A
+    /// duplicate id is closed once. An id without a row in the result is [`Outcome::Unknown`]; a row that breaks the contract makes
+    /// its order [`Outcome::Failed`].
     ///
     /// # Errors
-    /// The statement failed; [`StoreError::kind`] is the reaction.
+    /// The statement failed; [`StoreError::kind`] is the class of the failure.
     pub async fn run_effect(
         &self,
         effect: &Effect,
@@ -70,8 +70,8 @@ impl Store {
         self.run_statement(effect, (ids, &traces, path), Waiting::Waits, None).await
     }
 
-    /// Like [`Store::run_effect`], with traces; those of other orders are ignored. With a rule, the limits apply, and a paused
-    /// timeout is [`StoreError::Paused`].
+    /// Like [`Store::run_effect`], with traces, of which only the traces of `ids` are used. With a rule, the limits apply, and a
+    /// paused timeout is [`StoreError::Paused`].
     pub(crate) async fn run_statement(
         &self,
         effect: &Effect,

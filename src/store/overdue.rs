@@ -24,7 +24,7 @@ use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
 /// The grace that also gives orders due in more than a hundred years.
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
-/// A worker that is stopped, or stuck in a page, loses the lock after 2 s, so that other workers close the due orders.
+/// A worker that is stopped, or stuck in a page, loses the lock, so that other workers close the due orders.
 const PASSES_ON: &str = "SET LOCAL idle_in_transaction_session_timeout = '2s'";
 /// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for short statements.
 const LEFT_TO_OTHERS: usize = 2;
@@ -274,7 +274,7 @@ impl Store {
 }
 
 impl BurstLock<'_> {
-    /// Keeps the lock: PostgreSQL ends a transaction that is idle for 2 s. An error means that connection and lock are lost.
+    /// Keeps the lock: PostgreSQL ends a transaction that stays idle. An error means that connection and lock are lost.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.run("SELECT").await
     }

@@ -28,7 +28,7 @@ const MOST_ROWS: i64 = 1_000_000;
 /// A table of `overdue` in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnTable {
-    /// Without the schema.
+    /// The name without the schema.
     pub(crate) name: String,
     /// Counted up to a million.
     pub(crate) rows: i64,
@@ -67,7 +67,7 @@ impl OwnTables {
         self.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same tables without rows.
+    /// A copy with all tables empty.
     fn emptied(&self) -> Self {
         let mut emptied = self.clone();
         emptied.tables.iter_mut().for_each(|table| table.rows = 0);
@@ -158,8 +158,8 @@ impl Store {
     }
 
     /// Drops our tables and functions, in one transaction: locks the tables, counts again, and drops them if they have as many rows
-    /// as were shown, or none. Nothing is dropped if the counts differ, if a lock is not free within 5 s, or if an object depends
-    /// on the tables, for example a trigger on the user's tables.
+    /// as were shown, or none. Nothing is dropped if the counts differ or a lock is not free within 5 s. The same is true if an
+    /// object depends on the tables, for example a trigger on the user's tables.
     pub(crate) async fn drop_own(
         &self,
         search_path: &str,
@@ -229,7 +229,7 @@ impl Store {
     }
 }
 
-/// Fails if a table of this name exists: CREATE would keep it, and the worker would find other columns.
+/// Refuses other tables with these names: CREATE would keep such a table, and the worker would find other columns.
 fn refuse_foreign() -> String {
     let made = own_columns().into_iter().filter(|it| !it.is_later);
     let columns = made.map(|OwnColumn { table, name, .. }| format!("('{table}', '{name}')"));

@@ -331,8 +331,8 @@ impl Store {
         self.attended(Box::pin(running)).await.inspect(|_| self.connector.succeeded())
     }
 
-    /// Sends BEGIN, the statements and the end at once. For a rollback it awaits BEGIN first, so that dropping this future leaves
-    /// no open transaction. Returns also the time of query and answer.
+    /// Sends BEGIN, the statements and the end at once, so that dropping this future leaves no open transaction. For a rollback it
+    /// awaits BEGIN first. Returns also the time of query and answer.
     pub(super) async fn run_on(
         &self,
         client: &ClientWrapper,

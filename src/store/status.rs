@@ -282,8 +282,8 @@ impl Store {
         Ok(LastHour::new(all, by_path.collect(), of("minute").map(minute), rate))
     }
 
-    /// Orders of these effects that come due in the next `hours`, up to a million of each, and the largest bursts with the lateness
-    /// that `rate` predicts. Unknown if an effect has no `overdue_sql`.
+    /// Orders of these effects that come due in the next `hours`, up to a million of each. Also the largest bursts, with the
+    /// lateness that `rate` predicts. Unknown if an effect has no `overdue_sql`.
     ///
     /// # Errors
     /// The query fails, or takes longer than 10 s.

@@ -86,8 +86,8 @@ impl SslParameters {
 
     /// The TLS settings; `None` without TLS. `sslrootcert=system` means `verify-full` with the CAs of the machine.
     ///
-    /// `prefer` and `require` check the certificate, which libpq does not; only a local host without a named CA is not checked.
-    /// Without a mode, another machine gets `require`, so that plain text needs an explicit setting.
+    /// `prefer` and `require` check the certificate, which libpq does not; only a local host without a named CA is not checked. If
+    /// the URL has no mode, another machine gets `require`, so that plain text needs an explicit setting.
     pub(super) fn tls(
         self,
         config: &mut tokio_postgres::Config,

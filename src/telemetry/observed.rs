@@ -168,7 +168,7 @@ pub(crate) fn last_parked(now: Instant) -> Option<String> {
 /// Notices of the last hour that found no row.
 static GONE: Mutex<LastHour> = Mutex::new(LastHour::new());
 
-/// For each timeout: notices that found no row, and all settled notices.
+/// Notices that found no row, and all settled notices, for each timeout.
 fn notices() -> Totals {
     let is_settled = |labels: &[String], of: &str| {
         let [timeout, path, outcome] = labels else { return false };

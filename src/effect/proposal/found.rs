@@ -67,7 +67,7 @@ pub struct Column {
     pub name: String,
     /// The type without a length.
     pub kind: String,
-    /// Labels of an enum type, and states that rows have.
+    /// Labels of an enum type; in a table that refers to the table also the states of its rows.
     pub labels: Vec<String>,
     /// Whether the column is declared NOT NULL.
     pub is_not_null: bool,

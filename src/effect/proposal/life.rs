@@ -234,7 +234,7 @@ impl Proposer<'_> {
         change.asks.push(ask.about(name));
     }
 
-    /// Proposes the value of the column that marks an ended row, and the reason if the column has one.
+    /// Proposes a value for a column that marks an ended row. The caller prefers columns for rows that were not done in time.
     fn end(&self, column: &Column, change: &mut Change) {
         let name = &column.name;
         let ask = if column.has(words::ENDED_IN_TIME) {

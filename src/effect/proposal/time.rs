@@ -83,7 +83,7 @@ impl Proposer<'_> {
         }
         let mut created: Vec<&Column> =
             columns().filter(|it| it.is_time() && words::is_created(&it.name)).collect();
-        // Prefers a column that every open row has filled.
+        // Prefers a column that open rows have filled.
         created.sort_by_key(|it| !sample.rows.is_empty() && !is_filled(it));
         let json = columns().find(|it| it.is_json());
         let meaning = |it: &&Column| sample.meaning(&it.name, open).0;
