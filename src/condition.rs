@@ -263,9 +263,9 @@ pub struct Facts {
 pub enum Judgement {
     /// The facts are missing.
     Unknown,
-    /// The condition is fulfilled.
+    /// There is no fault.
     Right,
-    /// The condition has failed.
+    /// There is a fault.
     Wrong(Wrong),
 }
 

@@ -60,7 +60,7 @@ const LOCK_TIMEOUT_MS: u32 = 5_000;
 /// would cost more than its execution. Generic plans use an index even for a table that was empty. The order of their locks does
 /// not depend on the size of a table.
 const PLANNER: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
-/// A session has received its options if this setting is `direct`: a pooler between would drop them.
+/// A session with the value `direct` has received its options: no pooler has dropped them.
 const SESSION: &str = "overdue.session";
 /// The server is considered gone if it acknowledges no bytes for this time.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
@@ -75,7 +75,7 @@ pub struct Store {
     /// Used outside the pool; `None` if connections are in plain text.
     tls: Option<MakeRustlsConnect>,
     connector: Connector,
-    /// The checks of `tls`, where the server has it.
+    /// How `tls` verifies the server, if the server offers TLS.
     encryption: Encryption,
     /// Used for connections outside the pool.
     config: Arc<tokio_postgres::Config>,

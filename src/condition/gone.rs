@@ -1,5 +1,5 @@
-//! Notices whose rows were deleted before. If most notices of a timeout find no row, a table may have been emptied, or the database
-//! may be the wrong one.
+//! Notices whose rows were deleted before they arrived. If most notices of a timeout find no row, a table may have been emptied, or
+//! the database may be the wrong one.
 
 use std::{
     collections::{BTreeMap, VecDeque},

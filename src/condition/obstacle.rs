@@ -88,7 +88,7 @@ impl Obstacle {
         Self { reason, next, kind: Kind::Effect }
     }
 
-    /// Another session has a lock that closing this order needs, or closing any order if there is none.
+    /// Another session has a lock that closing `order` needs; without an order, closing any order.
     pub fn lock(order: Option<&str>, lock: &Lock) -> Self {
         let what = order.map_or_else(|| "orders".to_owned(), |order| format!("order {order}"));
         let next = lock.holder.as_ref().map_or_else(

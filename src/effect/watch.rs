@@ -233,7 +233,7 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
 #[derive(Clone, Debug, Default)]
 struct Lateness {
     rows: usize,
-    /// Counts by duration, in milliseconds rounded to three digits.
+    /// Counts by duration, in milliseconds cut to three digits.
     counts: BTreeMap<u64, usize>,
     longest_ms: u64,
 }
@@ -250,7 +250,7 @@ impl Lateness {
         self.longest_ms = self.longest_ms.max(ms);
     }
 
-    /// A percentile in milliseconds.
+    /// The percentile `hundredths`, in milliseconds.
     fn percentile(&self, hundredths: usize) -> u64 {
         let mut left = (self.rows * hundredths).div_ceil(100);
         for (ms, rows) in &self.counts {

@@ -64,7 +64,7 @@ pub struct DueSoon {
     pub bursts: Vec<Burst>,
 }
 
-/// Orders that come due together: before the first of them are closed, the next ones are due.
+/// Orders that come due together: while the first are being closed, the next come due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Burst {
     /// Start, in seconds from now.

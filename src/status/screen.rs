@@ -1,4 +1,4 @@
-//! The screen of `overdue status`: 80 columns of ASCII, without colour.
+//! The screen of `overdue status`: 80 columns, without colour, in characters that every terminal has.
 
 use std::{fmt, time::Duration};
 

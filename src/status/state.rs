@@ -28,7 +28,7 @@ pub enum Word {
     Look,
     /// Orders are late.
     Late,
-    /// The database cannot be asked.
+    /// The state is unknown.
     Down,
 }
 

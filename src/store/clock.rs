@@ -109,7 +109,7 @@ pub(super) fn to_ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Two clocks that are not set drift apart by less than this part of the time: 50 µs per second, the limit of NTP.
+/// Two clocks that are not set drift apart by less than this part of the time: 50 µs per second, as NTP keeps them.
 const DRIFT: u32 = 20_000;
 /// PostgreSQL counts time in microseconds.
 const GRAIN: Duration = Duration::from_micros(1);

@@ -339,7 +339,7 @@ fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
         return Some(misfit(found, write));
     }
     match found.get(3) {
-        // It is empty before the first page, and an empty text is no number.
+        // `$4` is empty before the first page, and an empty text is no number.
         Some(kind) if *kind != Type::TEXT && found[..3] == OVERDUE_PARAMETERS[..3] => {
             let kind = sql_name(kind);
             Some(misfit(format!("$4 is {kind}"), format!("write nullif($4, '')::{kind}")))

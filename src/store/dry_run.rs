@@ -106,7 +106,7 @@ impl Store {
     ) -> Result<Vec<Row>, StoreError> {
         let limits = TransactionLimits { lock: Some(TRIAL_LOCK_TIMEOUT), statement: Some(limit) };
         let traces = Traces::default();
-        // To prepare a statement needs a lock on the tables, too, and trials run when something is locked.
+        // Preparing a statement needs a lock on the tables, too, and trials run when something is locked.
         let attempt = async || {
             let batch = (ids, &traces, ClosingPath::Message);
             self.transact(effect, batch, Waiting::Waits, None, (limits, End::Rollback)).await

@@ -27,7 +27,7 @@ use crate::{
 
 /// A trial must not wait for locks, and must not make other sessions wait.
 const LIMITS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'";
-/// Tables of which this login sees not all rows, because of row security.
+/// Tables in which row security hides rows from this login.
 const HIDDEN: &str =
     "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)";
 /// Rows of the sample that shows the values of a column.
@@ -42,7 +42,7 @@ pub(crate) struct Changes {
     pub(crate) released: Vec<TableImages>,
     /// Other tables, which triggers changed.
     pub(crate) others: Vec<OtherChange>,
-    /// Tables of which this login sees not all rows.
+    /// Tables in which row security hides rows from this login.
     pub(crate) hidden: Vec<String>,
 }
 
@@ -120,8 +120,8 @@ impl Store {
         }
     }
 
-    /// Tables of a described effect of which this login sees not all rows; empty for an effect from files, whose tables are
-    /// unknown.
+    /// Tables of a described effect in which row security hides rows from this login; empty for an effect from files, whose tables
+    /// are unknown.
     pub(crate) async fn hidden_tables(&self, effect: &Effect) -> Result<Vec<String>, StoreError> {
         let Some(Description { table, releases, .. }) = effect.description() else {
             return Ok(Vec::new());

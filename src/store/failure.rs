@@ -127,7 +127,7 @@ pub enum StoreError {
     /// TLS cannot be set up, or the handshake failed.
     #[error("no TLS connection to PostgreSQL at {address}: {reason}")]
     Tls { address: String, reason: String },
-    /// The encoding is SQL_ASCII: texts can contain any bytes.
+    /// The encoding is `SQL_ASCII`: texts can contain any bytes.
     #[error(
         "the database at {address} has the encoding SQL_ASCII, so nobody knows which characters an order id has: make one \
          with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"

@@ -40,7 +40,7 @@ const HOUR_AHEAD_MS: i64 = -3_600_000;
 const ACCOUNTED: Duration = Duration::from_mins(1);
 /// Limit of orders that are tried, to see whether one of the unclosed orders could have been closed.
 const TRIED_STUCK: i64 = 5;
-/// A sort of the millions of closures of an hour takes some seconds.
+/// Sorting the millions of closures of an hour takes some seconds.
 const FORECAST_LIMITS: TransactionLimits =
     TransactionLimits { lock: None, statement: Some(Duration::from_secs(10)) };
 

@@ -83,7 +83,7 @@ pub(crate) fn came_due(effect: &str, orders: Option<[usize; 4]>) {
     }
 }
 
-/// Messages in the queues: the queue's name, its content (`level`, `due` or `parked`), and the count.
+/// Messages by queue: name, content (`level`, `due` or `parked`), count.
 pub(crate) fn queues(rows: &[(String, &'static str, u64)], now_s: f64) {
     let rows: Vec<_> =
         rows.iter().map(|(name, holds, n)| ([name.as_str(), *holds], number(*n))).collect();

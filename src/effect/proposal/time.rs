@@ -210,7 +210,7 @@ fn later(column: &Column, after: u64) -> String {
     format!("{} + interval '{}'", identifier(&column.name), in_words(after))
 }
 
-/// The most frequent distance, in milliseconds.
+/// The distance that most rows share, in milliseconds; `None` if they differ.
 fn common(mut distances: Vec<f64>) -> Option<u64> {
     distances.retain(|it| *it >= 1.0);
     distances.sort_by(f64::total_cmp);
