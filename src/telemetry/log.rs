@@ -1,7 +1,7 @@
 //! The log: where its lines are written, and their format.
 //!
-//! A thread writes the lines of a worker. If standard error is blocked (a terminal that was stopped with Ctrl-S, a collector that
-//! is stuck), the lines wait, and are then lost and counted. The worker never waits for them.
+//! A thread writes the lines of a worker. The lines wait if standard error is blocked (a terminal that was stopped with Ctrl-S, a
+//! collector that is stuck), and are then lost and counted. The worker never waits for them.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
