@@ -10,7 +10,6 @@ const SHOWN: usize = 3;
 /// The rows of a table before and after an effect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableImages {
-    /// The table's name.
     pub table: String,
     /// Columns that a release changes; empty for the table of the effect, and for deleted rows.
     pub columns: Vec<String>,
@@ -21,7 +20,6 @@ pub(crate) struct TableImages {
 /// Counts of changed rows in another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherChange {
-    /// The table's name.
     pub table: String,
     /// Inserted, updated and deleted rows.
     pub rows: [i64; 3],

@@ -21,7 +21,6 @@ pub(crate) struct Trial {
 /// Statements that read the rows of a table before and after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrialTarget {
-    /// The table's name.
     pub table: String,
     /// Columns to which amounts are added.
     pub columns: Vec<String>,

@@ -132,7 +132,6 @@ pub(super) struct Lines {
 struct Queue {
     waiting: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Whether a line is being written.
     is_writing: bool,
     lost: usize,
     /// Lost lines that the metric has counted.
