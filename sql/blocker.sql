@@ -1,7 +1,7 @@
--- blocker: who holds what a session waits for, at the end of the chain. pg_locks and the names of sessions are for everybody; what
--- other users' sessions do shows only with pg_read_all_stats.
--- $1 int pid of the session that waits
--- -> relation text (NULL where it does not show), is_row bool, pid int (0: a prepared transaction), usename text,
+-- blocker: the session that a waiting session waits for, at the end of the chain. Every user may read pg_locks and application names; the
+-- state of other users' sessions needs pg_read_all_stats.
+-- $1 int pid of the waiting session
+-- -> relation text (NULL if unknown), is_row bool, pid int (0: a prepared transaction), usename text,
 --    application_name text, state text, age_ms bigint
 WITH RECURSIVE chain (pid, depth) AS (
     SELECT blocker, 1 FROM pg_catalog.unnest(pg_blocking_pids($1::int)) AS blocker
@@ -9,7 +9,7 @@ WITH RECURSIVE chain (pid, depth) AS (
     SELECT blocker, depth + 1
     FROM chain CROSS JOIN LATERAL pg_catalog.unnest(pg_blocking_pids(chain.pid)) AS blocker WHERE depth < 8
 ), waited AS (
-    -- Who waits for the transaction that has a row holds the lock of the tuple meanwhile.
+    -- A session that waits for the transaction on a row has the lock of the tuple meanwhile.
     SELECT relation::regclass::text AS relation, locktype = 'tuple' AS is_row FROM pg_locks
     WHERE pid = $1::int AND relation IS NOT NULL AND (locktype = 'tuple' OR NOT granted) ORDER BY granted LIMIT 1
 )

@@ -1,14 +1,14 @@
--- doctor_horizon: what keeps VACUUM from removing rows of this database that are deleted from now on, the longest first. Sessions of
--- other users show nothing of it without pg_read_all_stats.
--- -> hidden bigint (sessions of which it cannot be seen), kind text (session | prepared | slot | standby; NULL: nothing does), name text,
---    pid int, db_user text (quoted), state text, age_ms bigint (NULL where PostgreSQL does not say), transactions bigint (begun since),
+-- doctor_horizon: what keeps VACUUM from removing newly deleted rows of this database, the oldest first. Sessions of other users
+-- are hidden without pg_read_all_stats.
+-- -> hidden bigint (number of hidden sessions), kind text (session | prepared | slot | standby; NULL: none), name text,
+--    pid int, db_user text (quoted), state text, age_ms bigint (NULL if unknown), transactions bigint (begun since),
 --    catalogs boolean (only rows of the system catalogs)
 WITH hidden AS (
-    -- Of a standby's session without a database: such a one may hold back those of every database.
+    -- A standby's session has no database, and may keep rows of every database.
     SELECT count(*) AS hidden FROM pg_stat_activity
     WHERE backend_type IS NULL AND usename IS NOT NULL AND coalesce(datname = current_database(), true)
 ), holder (kind, name, pid, db_user, state, age_ms, transactions, catalogs) AS (
-    -- VACUUM passes over VACUUM.
+    -- VACUUM ignores other VACUUMs.
     SELECT 'session', CASE WHEN backend_type = 'client backend' THEN application_name ELSE backend_type END, pid, quote_ident(usename::text),
            coalesce(state, 'active'), (extract(epoch FROM clock_timestamp() - xact_start) * 1000.0)::bigint,
            greatest(age(backend_xmin), age(backend_xid))::bigint, false
@@ -20,7 +20,7 @@ WITH hidden AS (
            (extract(epoch FROM clock_timestamp() - prepared) * 1000.0)::bigint, age(transaction)::bigint, false
     FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
-    -- inactive_since came with PostgreSQL 17.
+    -- PostgreSQL 17 added inactive_since.
     SELECT 'slot', slot_name::text, NULL, NULL, CASE WHEN active THEN 'active' ELSE 'inactive' END,
            (extract(epoch FROM clock_timestamp() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz) * 1000.0)::bigint,
            greatest(age(xmin), age(catalog_xmin))::bigint, xmin IS NULL

@@ -1,4 +1,4 @@
--- doctor_server: what the server says about itself and this session.
+-- doctor_server: facts about the server and this session.
 -- -> version_num int, tls bool, standby bool, read_only bool, max_connections bigint, reserved bigint, used bigint,
 --    commit_timestamps bool, db_user text (quoted), superuser bool
 SELECT current_setting('server_version_num')::int AS version_num,

@@ -1,6 +1,6 @@
--- doctor_session: what the session that asks has of what it was opened with. Where it has not got it, a pooler being between, its role
--- or database may say something else, but for the search path.
--- $1 text[] settings, $2 text[] their values -> passed_on boolean, lock_timeout_ms bigint (0: without end), lacks text[] (settings)
+-- doctor_session: the start-up options that this session lacks, e.g. because of a pooler. Its role or database may set another value,
+-- except of search_path.
+-- $1 text[] settings, $2 text[] their values -> passed_on boolean, lock_timeout_ms bigint (0: none), lacks text[] (settings)
 SELECT coalesce(current_setting('overdue.session', true), '') = 'direct' AS passed_on,
        (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'lock_timeout') AS lock_timeout_ms,
        ARRAY(SELECT wanted.name FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (name, value, place)

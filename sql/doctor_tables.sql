@@ -1,4 +1,4 @@
--- doctor_tables: our tables that are there, and the rights of a worker on them that this user lacks.
+-- doctor_tables: our existing tables, and the rights of a worker that this user lacks.
 -- $1 text the schema of our tables -> name text, found bool, lacks text[]
 SELECT name, found IS NOT NULL AS found,
        coalesce(pg_catalog.array_agg(privilege ORDER BY privilege)

@@ -1,4 +1,4 @@
--- effect_others: tables that this transaction has changed, beside those of the effect and their partitions.
+-- effect_others: tables that this transaction changed, except the effect's tables and their partitions.
 -- $1 text[] tables of the effect, as they are written in SQL
 -- -> relation text, inserted bigint, updated bigint, deleted bigint
 SELECT quote_ident(schemaname::text) || '.' || quote_ident(relname::text) AS relation, n_tup_ins AS inserted, n_tup_upd AS updated, n_tup_del AS deleted

@@ -1,6 +1,6 @@
--- effect_relation: a table that the description of an effect names.
--- $1 text its name, as it is written in SQL
--- -> relation json, as `effect::facts::Relation`; no row where there is no such table
+-- effect_relation: a table of an effect's description, from the catalog.
+-- $1 text its name in SQL
+-- -> relation json, as `effect::facts::Relation`; no row if the table does not exist
 SELECT json_build_object(
     'name', quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text),
     'kind', c.relkind,

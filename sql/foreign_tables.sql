@@ -1,5 +1,5 @@
--- foreign_tables: refuses a schema in which something has the name of one of our tables and lacks a column of it. Run with that schema
--- alone in the search path; {columns} stands for table and column of each that we make.
+-- foreign_tables: fails if the schema has a table with the name of one of ours that lacks one of its columns. Run with that schema alone
+-- in the search path; {columns} stands for pairs of table and column.
 DO $$
 DECLARE
     theirs text;

@@ -1,6 +1,6 @@
--- history_actions: as history_closures, for what people have done.
--- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
--- -> deleted bigint (none while another session deletes)
+-- history_actions: as history_closures, for the actions of people.
+-- $1 timestamptz now by the worker's clock, $2 bigint milliseconds to keep, $3 bigint most rows
+-- -> deleted bigint (0 while another session deletes)
 WITH gone AS (
     DELETE FROM {own}.actions WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {own}.actions

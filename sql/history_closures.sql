@@ -1,7 +1,7 @@
--- history_closures: deletes the oldest closures that are older than is kept, by the index by time. A clock that is ahead makes none of them old:
--- they are old by both clocks.
--- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
--- -> deleted bigint (none while another session deletes)
+-- history_closures: deletes the oldest closures from the index by time, if both clocks agree that they are too old. A clock that is ahead
+-- therefore deletes nothing.
+-- $1 timestamptz now by the worker's clock, $2 bigint milliseconds to keep, $3 bigint most rows
+-- -> deleted bigint (0 while another session deletes)
 WITH gone AS (
     DELETE FROM {own}.closures WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {own}.closures

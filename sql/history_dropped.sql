@@ -1,6 +1,6 @@
 -- history_dropped: as history_closures, for the records of messages that were dropped from the parking lot.
--- $1 timestamptz now by the worker's clock, $2 bigint milliseconds that are kept, $3 bigint rows at the most
--- -> deleted bigint (none while another session deletes)
+-- $1 timestamptz now by the worker's clock, $2 bigint milliseconds to keep, $3 bigint most rows
+-- -> deleted bigint (0 while another session deletes)
 WITH gone AS (
     DELETE FROM {own}.dropped_messages WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {own}.dropped_messages

@@ -1,6 +1,6 @@
--- init_candidates: the tables that this user may read, with the names of their columns, the largest first.
+-- init_candidates: tables that this user may read, with their columns, the largest first.
 -- $1 text the schema of our own tables
--- -> name text as it is written in SQL, columns text[], kinds text[]
+-- -> name text in SQL, columns text[], kinds text[]
 SELECT c.oid::regclass::text AS name, pg_catalog.array_agg(a.attname::text ORDER BY a.attnum) AS columns,
        pg_catalog.array_agg(format_type(a.atttypid, -1) ORDER BY a.attnum) AS kinds
 FROM pg_class c

@@ -1,10 +1,10 @@
 -- init_tables: a table and its neighbours, for the description that `overdue init` proposes.
--- $1 text the name of the table, as it is written in SQL, $2 text the schema of our own tables, $3 text[] words in the names of tables
---    whose rows are reserved for another row
--- -> found json, as `effect::proposal::Found`: the table, the tables that refer to it, the tables with reserved rows that refer to these,
---    and the tables that all of these refer to. A reference is a foreign key, or a column of the same schema and type that is called as
---    the other one: `order_id` for the key of `orders`, the columns of a unique index, `line_item_id` for `item_id`. NULL where there is
---    no such table
+-- $1 text the table's name in SQL, $2 text the schema of our own tables, $3 text[] words in the names of tables whose rows are
+--    reserved for another row
+-- -> found json, as `effect::proposal::Found`: the table, the tables that refer to it, the tables with reserved rows that refer to
+--    these, and the tables that all of these refer to. NULL if the table does not exist.
+--    A reference is a foreign key, or a column of the same schema and type with a matching name: `order_id` for the key of `orders`,
+--    the columns of a unique index, `line_item_id` for `item_id`
 WITH own AS (
     SELECT c.oid AS id, c.relnamespace AS schema FROM pg_class c WHERE c.oid = to_regclass($1)::oid
 ), declared AS MATERIALIZED (

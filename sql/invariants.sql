@@ -1,16 +1,16 @@
--- invariants: what must hold of the orders and the stock whose ids begin with a prefix, whatever broke before.
+-- invariants: rules for the orders and the stock whose ids begin with a prefix; they must hold after any fault.
 -- $1 text prefix ('' is everything), $2 bigint units of each SKU before the first order,
 -- $3 boolean whether every order has had the time to become final,
--- $4 text[] order ids, $5 text[] what the order service was answered about each of them, as often as it asked:
---    created | taken, refused (its payment) | unknown (no answer); without any, nothing is said about answers
+-- $4 text[] order ids, $5 text[] the answers that the order service got about each of them, one entry per request:
+--    created | taken, refused (its payment) | unknown (no answer); without any, answers are not checked
 -- -> what text, broken bigint (0: it holds), example text (NULL: it holds); a row per invariant
 WITH those AS MATERIALIZED (
     SELECT * FROM orders WHERE starts_with(id, $1)
 ), unpaid AS MATERIALIZED (
-    -- They are few, and `those` may be a million, which is not to be read again for each refused payment.
+    -- Unpaid orders are few, and `those` may be a million rows, which must not be read again for each refused payment.
     SELECT * FROM those WHERE status = 'unpaid'
 ), closed AS MATERIALIZED (
-    -- The time of the commit as well, if the server keeps it.
+    -- With the commit time, if the server keeps it.
     SELECT *, CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(xmin) END AS committed_at
     FROM {own}.closures WHERE starts_with(order_id, $1)
 ), shelves AS MATERIALIZED (

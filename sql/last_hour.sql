@@ -1,6 +1,6 @@
--- last_hour: what was closed in the last hour, found by the index by time.
--- -> kind text (all | path | minute | second | late_second), key text (path; whole minutes ago), orders bigint (of a kind of second:
---    the most in one), p50_s, p99_s, max_s float8 (0 of minutes and seconds)
+-- last_hour: closures of the last hour, from the index by time.
+-- -> kind text (all | path | minute | second | late_second), key text (path; whole minutes ago), orders bigint (second kinds:
+--    the most in one second), p50_s, p99_s, max_s float8 (0 for minutes and seconds)
 WITH recent AS MATERIALIZED (
     SELECT path, closed_at, floor(extract(epoch FROM now() - closed_at) / 60.0)::bigint AS minute,
            CASE WHEN isfinite(due_at) THEN greatest(extract(epoch FROM closed_at - due_at), 0)::float8 END AS late_s
@@ -18,5 +18,5 @@ SELECT 'minute', minute::text, count(*), 0::float8, 0::float8, 0::float8 FROM re
 UNION ALL
 SELECT 'second', '', coalesce(max(orders), 0), 0::float8, 0::float8, 0::float8 FROM seconds
 UNION ALL
--- In which orders were late: more than this were to be closed.
+-- Seconds with late orders: more orders were due than were closed.
 SELECT 'late_second', '', coalesce(max(orders), 0), 0::float8, 0::float8, 0::float8 FROM seconds WHERE late_s >= 1::float8

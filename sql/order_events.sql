@@ -1,6 +1,6 @@
--- order_events: events of an order that wait, and those that were refused. The outbox has no index by order: its first rows are looked
--- at, and the last of the refused ones that can never be published.
--- $1 text[] the order id in its spellings, $2 bigint rows of each that are looked at
+-- order_events: waiting and refused events of an order. The outbox has no index by order, so only its first rows are read, and the last
+-- of the refused rows that can never be published.
+-- $1 text[] the order id in its spellings, $2 bigint most rows read of each
 -- -> is_cut boolean (there are more rows), and for each event, or NULL: event text, since timestamptz, reason text (NULL: it waits),
 --    is_event boolean
 WITH waiting AS MATERIALIZED (

@@ -1,6 +1,6 @@
--- order_notices: notices of an order that wait, and those that were set aside. The tables have no index by order: the first rows of one
--- and the last of the other are looked at.
--- $1 text[] the order id in its spellings, $2 bigint rows of each table that are looked at
+-- order_notices: waiting and refused notices of an order. The tables have no index by order, so only the first rows of one table and the
+-- last rows of the other are read.
+-- $1 text[] the order id in its spellings, $2 bigint most rows read of each table
 -- -> is_cut boolean (there are more rows), and for each notice, or NULL: timeout text, due_at timestamptz, since timestamptz,
 --    reason text (NULL: it waits), is_notice boolean
 WITH waiting AS MATERIALIZED (

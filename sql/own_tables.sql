@@ -1,7 +1,7 @@
--- own_tables: what a schema has with the names of the tables of overdue, and whether it is one of them: a table with exactly
--- their columns; those that a later version has added may be missing.
--- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, $5 boolean[] whether it was added later, an entry per
--- column -> name text, is_own boolean
+-- own_tables: tables of a schema with the names of ours. A table is ours if its columns are exactly these; columns of later versions may
+-- be missing.
+-- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, $5 boolean[] whether it was added later, an entry per column ->
+-- name text, is_own boolean
 WITH made AS (
     SELECT name, attribute, type::regtype::oid AS type, later
     FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS made (name, attribute, type, later)

@@ -1,5 +1,5 @@
--- pause: pauses a timeout, or changes its pause; it is on the disk when this is done. $1 text topology, $2 text timeout, $3 text effect,
--- $4 bigint for so many milliseconds, $5 text why -> ends_at timestamptz
+-- pause: pauses a timeout, or changes its pause; durable when it returns. $1 text topology, $2 text timeout, $3 text effect, $4 bigint
+-- milliseconds, $5 text why -> ends_at timestamptz
 INSERT INTO {own}.pauses (topology, timeout, effect, ends_at, why)
 SELECT $1, $2, $3, clock_timestamp() + $4::bigint::float8 * interval '1 ms', $5
 FROM (SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off' OFFSET 0) AS durable

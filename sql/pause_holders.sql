@@ -1,4 +1,4 @@
--- pause_holders: who still closes orders of a timeout, or of its effect. $1 text topology, $2 text timeout, $3 text effect
+-- pause_holders: sessions that still close orders of a timeout, or of its effect. $1 text topology, $2 text timeout, $3 text effect
 -- -> pid integer (0: a prepared transaction), application text, client text
 SELECT coalesce(pid, 0) AS pid, coalesce(application_name, '?') AS application, coalesce(client_addr::text, 'local') AS client
 FROM (

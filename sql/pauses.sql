@@ -1,5 +1,5 @@
--- pauses: timeouts whose orders no worker closes, and the function that refuses to. Run with our schema alone in the search path; can be
--- run again and again.
+-- pauses: the table of paused timeouts, and the function by which closing transactions refuse to close. Run with our schema alone in the
+-- search path; can be repeated.
 CREATE TABLE IF NOT EXISTS pauses (
     topology   text NOT NULL,
     timeout    text NOT NULL,
@@ -8,18 +8,18 @@ CREATE TABLE IF NOT EXISTS pauses (
     paused_by  text NOT NULL DEFAULT session_user,
     paused_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ends_at    timestamptz NOT NULL,
-    -- Since `overdue resume --rate`: so many orders per second, and until when those that were closed have used that up.
+    -- After `overdue resume --rate`: the orders per second, and the time until which the closed orders have used the rate up.
     per_second integer,
     used_until timestamptz,
     PRIMARY KEY (topology, timeout)
 );
 COMMENT ON TABLE pauses IS 'Timeouts whose orders no worker closes until ends_at. Written by overdue pause and overdue resume.';
 
--- The first statement of each transaction that closes orders: those of a timeout, or those that were found by their effect, where
--- the timeout is NULL: they can be of any timeout with that effect, in any topology file. It shares a lock until that transaction
--- ends. `overdue pause` commits its row, and then takes the locks of timeout and effect alone: so it waits for those that have seen
--- no row, and all others see it, since each query in here has a newer snapshot than the lock. Whoever comes while it waits does not
--- wait, and is refused.
+-- The first statement of each transaction that closes orders. The timeout is NULL for orders that were found by their effect: they can
+-- belong to any timeout with that effect, in any topology file. The function shares a lock until the transaction ends. `overdue pause`
+-- commits its row, and then takes the exclusive locks of timeout and effect. It therefore waits for the transactions that have not seen
+-- the row. All later ones see it, because each query in here has a newer snapshot than the lock. A transaction that begins while `overdue
+-- pause` waits is refused at once.
 CREATE OR REPLACE FUNCTION refuse_paused(topology text, timeout text, effect text, orders integer) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -43,13 +43,14 @@ BEGIN
             RAISE EXCEPTION '% is paused until % by %: %', pause.timeout, pause.ends_at, pause.paused_by, pause.why
                 USING ERRCODE = 'OV001', DETAIL = ceil(1000.0 * extract(epoch FROM least(pause.ends_at, at + interval '10 years') - at));
         END IF;
-        -- What closes none uses nothing up.
+        -- A transaction without orders uses nothing of the rate.
         CONTINUE WHEN orders = 0;
         IF orders > pause.per_second THEN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = '0', HINT = pause.per_second;
         END IF;
-        -- Another transaction that has closed some is about to commit. What is used up ends within a second, unless the clock was set back.
+        -- No row is found if another transaction has used the rate up, or is about to commit. Its use ends within a second, unless
+        -- the clock was set back.
         PERFORM FROM {own}.pauses AS it
         WHERE it.topology = pause.topology AND it.timeout = pause.timeout
           AND (it.used_until <= at OR it.used_until > at + interval '2 s') FOR UPDATE SKIP LOCKED;
@@ -57,8 +58,8 @@ BEGIN
             RAISE EXCEPTION '% is resumed with % orders per second', pause.timeout, pause.per_second
                 USING ERRCODE = 'OV001', DETAIL = ceil(least(1000.0, greatest(50.0, 1000.0 * extract(epoch FROM pause.used_until - at)))), HINT = pause.per_second;
         END IF;
-        -- Use makes it last longer, by twice its time: it goes on as long as half the rate is used, and runs out below that. As many at once
-        -- as go at once say that more wait, however slow they are closed.
+        -- Each use extends the rate by twice its time: the rate stays while at least half of it is used, and ends below that. A full
+        -- batch means that more orders wait, however slowly they are closed.
         used := orders::float8 * interval '1 s' / pause.per_second::float8;
         UPDATE {own}.pauses AS it SET used_until = at + used, ends_at = CASE WHEN orders >= least(pause.per_second, 500)
             THEN at + used + interval '2 minutes' ELSE least(at + used + interval '2 minutes', it.ends_at + 2 * used) END

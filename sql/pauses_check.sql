@@ -1,2 +1,2 @@
--- pauses_check: what refuse_paused() does to the table after `overdue resume --rate`; planned only.
+-- pauses_check: the UPDATE of refuse_paused() after `overdue resume --rate`; it is only planned.
 UPDATE {own}.pauses SET used_until = now(), ends_at = now() WHERE topology IS NULL

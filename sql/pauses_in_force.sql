@@ -1,4 +1,4 @@
--- pauses_in_force: the pauses of a topology that have not ended, the last one to end first. $1 text topology
+-- pauses_in_force: current pauses of a topology, the last one to end first. $1 text topology
 -- -> timeout text, why text, paused_by text, paused_at timestamptz, ends_at timestamptz, per_second integer, age_ms bigint, rest_ms bigint
 SELECT timeout, why, paused_by, paused_at, least(ends_at, clock_timestamp() + interval '10 years') AS ends_at, per_second,
        pg_catalog.floor(1000.0 * extract(epoch FROM clock_timestamp() - paused_at))::bigint AS age_ms,

@@ -1,3 +1,3 @@
 -- pauses_refuse: fails with SQLSTATE OV001 if a timeout is paused (sql/pauses.sql). $1 text topology, $2 text timeout, or NULL, $3 text
--- effect, $4 integer orders that are to be closed in this transaction
+-- effect, $4 integer orders that this transaction will close
 SELECT {own}.refuse_paused($1, $2, $3, $4)

@@ -1,5 +1,5 @@
--- pauses_still: the pause that refuses to close orders, if one does and not by a rate; as refuse_paused(). $1 text topology, $2 text timeout, or
--- NULL, $3 text effect -> reason text, rest_ms bigint
+-- pauses_still: the pause for which refuse_paused() would fail, without a rate. $1 text topology, $2 text timeout, or NULL, $3 text
+-- effect -> reason text, rest_ms bigint
 SELECT concat(timeout, ' is paused until ', ends_at, ' by ', paused_by, ': ', why) AS reason,
        pg_catalog.ceil(1000.0 * extract(epoch FROM least(ends_at, clock_timestamp() + interval '10 years') - clock_timestamp()))::bigint AS rest_ms
 FROM {own}.pauses

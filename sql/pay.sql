@@ -1,6 +1,6 @@
--- pay: what the reference order service does when a payment comes; refused unless the order is still unpaid.
--- It is to be shipped in 30 days; then `cancel` takes it.
--- $1 text order id -> one row where the payment was taken. Locks in the same order as close: the order, then stock by SKU.
+-- pay: a payment arrives, in the reference order service; refused unless the order is unpaid. The parcel must be shipped within 30 days,
+-- or `cancel` cancels the order.
+-- $1 text order id -> one row if the payment was taken. Locks in the same order as close: the order, then stock by SKU.
 WITH asked AS MATERIALIZED (
     SELECT id, status FROM orders WHERE id = $1 FOR NO KEY UPDATE
 ), paid AS (

@@ -1,5 +1,5 @@
 -- resume: ends a pause; with a rate, orders are closed at that rate until fewer than half as many come due. $1 text topology, $2 text
--- timeout, $3 integer orders per second, or NULL -> as pauses_in_force, of the pause as it was
+-- timeout, $3 integer orders per second, or NULL -> as pauses_in_force, the pause before the change
 WITH found AS (
     SELECT * FROM {own}.pauses WHERE topology = $1 AND timeout = $2 AND ends_at > clock_timestamp() FOR UPDATE
 ), ended AS (

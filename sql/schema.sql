@@ -1,4 +1,4 @@
--- schema: the reference order tables. An order service has its own; then the effect's SQL is what changes.
+-- schema: the reference order tables. A team with other tables writes its own effect.
 -- unpaid -> paid -> shipped -> completed; unpaid -> closed; paid -> cancelled
 -- Each state that can become overdue has its deadline: unpaid due_at, paid ship_by, shipped confirm_by.
 CREATE TABLE IF NOT EXISTS orders (
@@ -19,8 +19,8 @@ CREATE TABLE IF NOT EXISTS orders (
     CONSTRAINT orders_shipped_has_confirm_by CHECK (status <> 'shipped' OR confirm_by IS NOT NULL)
 );
 
--- The states that an order can go to from each state; every other change of status is refused. Only a change that is not in
--- the list calls the function, so that closing costs no call.
+-- Allowed changes of the status; every other change is refused. Only a forbidden change calls the function, so that closing costs no
+-- call.
 CREATE OR REPLACE FUNCTION orders_refuse_transition() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'order % cannot go from % to %', NEW.id, OLD.status, NEW.status
@@ -39,7 +39,7 @@ BEGIN
     END IF;
 END
 $$;
--- The sweep finds what is overdue by this index alone.
+-- The sweep finds overdue orders from this index alone.
 CREATE INDEX IF NOT EXISTS orders_unpaid_due ON orders (due_at, id) WHERE status = 'unpaid';
 CREATE INDEX IF NOT EXISTS orders_paid_ship_by ON orders (ship_by, id) WHERE status = 'paid';
 CREATE INDEX IF NOT EXISTS orders_shipped_confirm_by ON orders (confirm_by, id) WHERE status = 'shipped';

@@ -1,5 +1,5 @@
--- service_outcome: what became of the orders whose ids begin with a prefix. An order is final with the commit of its closure if
--- the server keeps commit times (track_commit_timestamp), otherwise when the closure was written.
+-- service_outcome: final states of the orders whose ids begin with a prefix. An order is final when its closure is committed if the
+-- server keeps commit times (track_commit_timestamp), otherwise when the closure was written.
 -- $1 text prefix
 -- -> orders, paid, paid_late (after the deadline), paid_late_us (the last of these), closed, by_message, by_burst, by_sweep,
 --    unpaid, p50_us, p99_us, max_us (from deadline to final), closing_us (from the first final to the last) bigint,

@@ -1,4 +1,4 @@
--- service_remove: the orders of a run with their items, stock and closures. Events are the relay's.
+-- service_remove: deletes the orders of a run with their items, stock and closures. The relay deletes the events.
 -- $1 text run -> orders bigint
 WITH removed_items AS (
     DELETE FROM order_items WHERE starts_with(order_id, $1)

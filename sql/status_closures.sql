@@ -1,7 +1,7 @@
--- status_closures: what was closed lately, found by the index by time.
--- $1 bigint rows at the most, $2 bigint seconds to look back
+-- status_closures: closures of the last minutes, from the index by time.
+-- $1 bigint most rows, $2 bigint seconds to look back
 -- -> clock text, closed bigint, window_s float8, last_minute bigint, due_last_minute bigint, p50_s, p99_s, max_s float8,
---    by_message, by_burst, by_sweep, swept_last_minute bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL where none)
+--    by_message, by_burst, by_sweep, swept_last_minute bigint, best_per_s bigint, looked_at bigint, last_s float8 (NULL if none)
 WITH newest AS MATERIALIZED (
     SELECT path, due_at, closed_at FROM {own}.closures WHERE closed_at > now() - $2::bigint::float8 * interval '1 second'
     ORDER BY closed_at DESC LIMIT $1

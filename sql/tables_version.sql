@@ -1,5 +1,5 @@
--- tables_version: refuses tables that a newer overdue has made, and says which version these are. Run with our schema alone in the search
--- path; {version} stands for ours. Each version can be reached from each older one by running all scripts again.
+-- tables_version: fails if a newer overdue created the tables, and records their version. Run with our schema alone in the search path;
+-- {version} stands for our version. All scripts together upgrade each older version.
 DO $$
 DECLARE
     there int;

@@ -1,4 +1,4 @@
--- worker_tables: what the worker itself keeps. Can be run again and again.
+-- worker_tables: the tables of the worker. The script can be repeated.
 CREATE TABLE IF NOT EXISTS closures (
     id        bigint GENERATED ALWAYS AS IDENTITY,
     order_id  text NOT NULL,
@@ -7,11 +7,11 @@ CREATE TABLE IF NOT EXISTS closures (
     due_at    timestamptz NOT NULL,
     closed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     outcome   text NOT NULL DEFAULT 'closed',
-    -- Finds the rows of an order.
+    -- Serves queries for the rows of an order.
     PRIMARY KEY (order_id, id)
 );
--- By time, for `overdue status` and to delete the oldest rows. The index of 0.1.0 was a BRIN, which finds nothing any more where
--- the space of deleted rows is used again.
+-- Serves `overdue status` and the deletion of the oldest rows. 0.1.0 had a BRIN index, which becomes useless where the space of deleted
+-- rows is used again.
 DROP INDEX IF EXISTS closures_closed_at;
 CREATE INDEX IF NOT EXISTS closures_by_time ON closures (closed_at);
 COMMENT ON COLUMN closures.outcome IS 'What the effect calls the state that it brought the order to.';
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS outbox_refused (
     reason     text NOT NULL,
     refused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
--- Looked up first: columns are added under a lock on the table, even where there is nothing to do.
+-- Checked first: ADD COLUMN locks the table even if the columns exist.
 DO $$
 BEGIN
     IF (SELECT count(*) FROM pg_attribute WHERE attrelid IN ('outbox'::regclass::oid, 'outbox_refused'::regclass::oid)

@@ -1,5 +1,5 @@
-//! What can be wrong while orders are closed: each condition with its limit and its words. `doctor`, `status` and alerts judge
-//! by these, so that none of them calls wrong what another one calls right.
+//! Conditions that can be wrong while orders are closed, each with its limit and its text. `doctor`, `status` and alerts all use
+//! them, so that they never contradict each other.
 
 pub(crate) mod gone;
 pub mod obstacle;
@@ -14,26 +14,27 @@ use gone::GoneNotices;
 
 use crate::text::{about, counted, duration, millis};
 
-/// An event or a notice that has waited for longer is not being published: a worker needs milliseconds. A burst takes seconds,
-/// and no message of an alert is worth that.
+/// An alert is sent if an event or a notice waits longer: a worker needs milliseconds. A burst takes seconds, which is worth no
+/// alert.
 const UNPUBLISHED_AFTER: Duration = Duration::from_mins(1);
-/// So many times as many orders or messages are news: one bad order, which stays, must not hide that later none is closed.
+/// Factor by which affected orders or messages must grow before an alert is repeated. A single bad order that stays must not hide
+/// that later no order is closed.
 const MUCH_WORSE: u64 = 10;
-/// Who looks sees it earlier.
+/// The shorter limit for people who check `status` or `doctor`.
 pub(crate) const ON_ITS_WAY_OUT: Duration = Duration::from_secs(10);
 
-/// An order that is closed this soon after its deadline is not late, whatever the sweep leaves to the messages.
+/// An order that is closed this soon after its deadline is not late, even if `sweep_grace` is shorter.
 pub(crate) const ON_TIME_WITHIN: Duration = Duration::from_secs(1);
 
-/// An order is closed within milliseconds of its deadline. One that is overdue for longer waits for something.
+/// An order is closed within milliseconds of its deadline. If it is overdue for longer, something delays it.
 pub(crate) const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
-/// Orders are late from here on: for `sweep_grace` the sweep leaves them to their messages.
+/// Orders are late after this time: for `sweep_grace` the sweep leaves them to their messages.
 pub(crate) fn late_after(sweep_grace: Duration) -> Duration {
     sweep_grace.max(ON_TIME_WITHIN)
 }
 
-/// What an alert can be on, in the order of `docs/alerts.md`.
+/// The subject of an alert, in the order of `docs/alerts.md`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema, Serialize,
 )]
@@ -49,7 +50,7 @@ pub enum Condition {
     Gone,
     /// Events wait in the outbox for long, or are refused.
     Outbox,
-    /// The same for notices of `schedule()`.
+    /// Notices of `schedule()` wait for long, or cannot be published.
     Scheduled,
     /// The sweep closes orders that no message came for.
     Sweep,
@@ -60,7 +61,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// All of them.
+    /// Every condition.
     pub const ALL: [Self; 9] = [
         Self::NotReady,
         Self::Late,
@@ -73,7 +74,7 @@ impl Condition {
         Self::Clock,
     ];
 
-    /// As settings and messages have it.
+    /// The name in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotReady => "not-ready",
@@ -88,7 +89,7 @@ impl Condition {
         }
     }
 
-    /// Where its runbook is.
+    /// Link to the runbook.
     pub fn runbook(self) -> String {
         let alert = match self {
             Self::NotReady => "OverdueWorkerNotReady",
@@ -104,7 +105,7 @@ impl Condition {
         format!("docs/runbooks.md#{}", alert.to_lowercase())
     }
 
-    /// When it is wrong; the table of `docs/alerts.md`.
+    /// The limit in words, for the table of `docs/alerts.md`.
     pub fn limit(self) -> String {
         let unpublished = duration_of(UNPUBLISHED_AFTER);
         match self {
@@ -139,26 +140,26 @@ fn duration_of(limit: Duration) -> String {
     duration(millis(limit))
 }
 
-/// Events of the outbox, or notices of `schedule()`.
+/// Counts of events of the outbox, or of notices of `schedule()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpublished {
-    /// How many wait.
+    /// Waiting rows.
     pub waiting: u64,
-    /// How long the oldest has.
+    /// Age of the oldest waiting row.
     pub oldest: Duration,
-    /// How many the broker refuses or does not confirm, and those that can never be published.
+    /// Rows that the broker refuses or does not confirm, and rows that can never be published.
     pub refused: u64,
 }
 
 impl Unpublished {
-    /// What is wrong with the outbox, if anything is: e.g. events that have waited for longer than `after`.
+    /// The fault of the outbox, if there is one, e.g. events that have waited longer than `after`.
     pub fn of_outbox(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("the broker refuses or does not confirm {}", counted(self.refused, "event"));
         (self.refused > 0).then(refused).or_else(|| self.old("event", after))
     }
 
-    /// What is wrong with the notices of `schedule()`, if anything is.
+    /// The fault of the notices of `schedule()`, if there is one.
     pub fn of_schedule(&self, after: Duration) -> Option<String> {
         let refused =
             || format!("{} cannot be published", counted(self.refused, "scheduled notice"));
@@ -177,18 +178,18 @@ impl Unpublished {
     }
 }
 
-/// Whether something that waits to be published has waited for too long.
+/// Whether an unpublished row has waited too long.
 pub(crate) fn is_old(oldest: Duration) -> bool {
     oldest > ON_ITS_WAY_OUT
 }
 
-/// What is wrong with this many messages in the parking lot, if anything is.
+/// The fault for this many messages in the parking lot, if any.
 pub(crate) fn parked(messages: u64) -> Option<String> {
     let are = if messages == 1 { "is" } else { "are" };
     (messages > 0).then(|| format!("{} {are} parked", counted(messages, "message")))
 }
 
-/// What is wrong with this many open orders past their deadline, the oldest of them for `oldest`, if anything is.
+/// The fault for this many overdue orders, the oldest for `oldest`, if they are late.
 pub(crate) fn overdue(orders: u64, oldest: Duration, late_after: Duration) -> Option<String> {
     (orders > 0 && oldest > late_after).then(|| {
         let are = if orders == 1 { "is" } else { "are" };
@@ -196,31 +197,31 @@ pub(crate) fn overdue(orders: u64, oldest: Duration, late_after: Duration) -> Op
     })
 }
 
-/// What is wrong with this many consumers on a queue that workers consume, if anything is.
+/// The fault if a queue has no consumers.
 pub(crate) fn unconsumed(queue: &str, consumers: u64) -> Option<String> {
     (consumers == 0).then(|| format!("no worker consumes {queue}"))
 }
 
-/// What is wrong if the sweep has closed this many orders, if anything is.
+/// The fault if the sweep has closed orders.
 pub(crate) fn swept(orders: u64) -> Option<String> {
     let found = || format!("the sweep closed {} before a message came", counted(orders, "order"));
     (orders > 0).then(found)
 }
 
-/// What a worker fails at, in one line each.
+/// Reasons for failing work of a worker, one line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Why {
-    /// What keeps overdue orders from being closed.
+    /// Why overdue orders are not closed.
     pub late: Option<String>,
     /// Why events are not published.
     pub outbox: Option<String>,
-    /// Why notices of `schedule()` are not.
+    /// Why notices of `schedule()` are not published.
     pub scheduled: Option<String>,
-    /// Which message the worker parked last, and why.
+    /// The message that the worker parked last, with the reason.
     pub parked: Option<String>,
 }
 
-/// What is wrong, with its cause where that is known.
+/// A fault with its cause, if that is known.
 fn because(wrong: String, cause: Option<&String>) -> String {
     match cause {
         Some(cause) => format!("{wrong}: {cause}"),
@@ -228,65 +229,65 @@ fn because(wrong: String, cause: Option<&String>) -> String {
     }
 }
 
-/// What a worker knows at one moment.
+/// The facts that a worker has at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The conditions of `/readyz` that do not hold, with their reasons.
+    /// Failed conditions of `/readyz`, with their reasons.
     pub not_ready: Vec<(&'static str, String)>,
-    /// The longest from a deadline to its closing, of the orders closed since the last reading.
+    /// The highest lateness of the orders closed since the last reading.
     pub closed_late: Duration,
-    /// Open orders past their deadline, and how long the oldest has been; `None` if the database does not say.
+    /// Overdue open orders, and the age of the oldest deadline; `None` if the database cannot be asked.
     pub overdue: Option<(u64, Duration)>,
-    /// Orders are late from here on.
+    /// Orders are late after this time.
     pub late_after: Duration,
-    /// What is known of the causes.
+    /// Known causes.
     pub why: Why,
-    /// Messages in the parking lot; `None` if the management API does not say.
+    /// Messages in the parking lot; `None` if the management API does not report it.
     pub parked: Option<u64>,
-    /// Of a timeout whose notices mostly find no row.
+    /// A timeout most of whose notices find no row.
     pub gone: Option<GoneNotices>,
-    /// `None` if the database does not say.
+    /// `None` if the database cannot be asked.
     pub outbox: Option<Unpublished>,
-    /// `None` if `schedule()` is not in use, or the database does not say.
+    /// `None` if `schedule()` is not in use, or the database cannot be asked.
     pub scheduled: Option<Unpublished>,
-    /// Orders that the sweep has closed since the last reading, and since the worker started.
+    /// Orders that the sweep closed since the last reading, and since the worker started.
     pub swept: (u64, u64),
     /// Errors and warnings of the last comparison with the topology file; `None` before the first.
     pub drift: Option<u64>,
-    /// How far the database's clock has leapt forward in the last hour.
+    /// Size of the database clock's leap forward in the last hour.
     pub clock_leap: Duration,
 }
 
-/// What facts come to.
+/// The result for one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Nobody knows.
+    /// The facts are missing.
     Unknown,
-    /// As it should be.
+    /// There is no fault.
     Right,
-    /// It is not.
+    /// There is a fault.
     Wrong(Wrong),
 }
 
-/// What is wrong, and what is new in it.
+/// A fault, with the parts by which news is recognised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wrong {
-    /// In one line.
+    /// The fault in one line.
     pub text: String,
-    /// What it is about, where a condition has several causes: something new among them is news.
+    /// Causes of a condition with several: a new one is news.
     pub subjects: BTreeSet<&'static str>,
-    /// How many orders or messages, where they are counted: ten times as many is news.
+    /// Affected orders or messages, if they are counted: ten times as many is news.
     pub number: u64,
 }
 
 impl Wrong {
-    /// Whether it has to be reported after `before` was.
+    /// Whether this fault must be reported after `before` was reported.
     pub fn is_news_after(&self, before: &Self) -> bool {
         !self.subjects.is_subset(&before.subjects)
             || self.number >= before.number.max(1).saturating_mul(MUCH_WORSE)
     }
 
-    /// `self` reported after `before`: what was known then stays known.
+    /// Merges a reported fault into the new one, so that known causes stay known.
     pub(crate) fn after(mut self, before: &Self) -> Self {
         self.subjects.extend(&before.subjects);
         self.number = self.number.max(before.number);
@@ -301,7 +302,7 @@ impl From<String> for Wrong {
 }
 
 impl Facts {
-    /// What they come to for one condition.
+    /// Judges one condition.
     pub fn judge(&self, condition: Condition) -> Judgement {
         let judged = |wrong: Option<Wrong>| wrong.map_or(Judgement::Right, Judgement::Wrong);
         let known = |wrong: Option<String>| judged(wrong.map(Wrong::from));
@@ -354,7 +355,7 @@ impl Facts {
             format!("orders were closed up to {} after their deadline", about(self.closed_late))
         });
         let (number, oldest) = self.overdue.unwrap_or_default();
-        // What is still open comes before what was closed late.
+        // Open orders are named before orders that were closed late.
         let open = overdue(number, oldest, self.late_after)
             .map(|wrong| because(wrong, self.why.late.as_ref()));
         let subjects = [open.as_ref().map(|_| "open"), closed.as_ref().map(|_| "closed")];

@@ -1,5 +1,4 @@
-//! Effects that are described instead of written: from `[effects.NAME]` and the catalog of the database to the statements that find
-//! and close rows.
+//! Described effects: from `[effects.NAME]` and the catalog of the database to the statements that find and close rows.
 
 pub(crate) mod changes;
 mod deadline;
@@ -19,10 +18,10 @@ pub use statements::Statements;
 pub(crate) use trial::Trial;
 pub use watch::{Ended, Ending, Found, Watch};
 
-/// The effects `close`, `cancel` and `complete` of the reference tables, as they could stand in `overdue.toml`.
+/// The effects `close`, `cancel` and `complete` of the reference tables, in the format of `overdue.toml`.
 const REFERENCE: &str = include_str!("effect/reference.toml");
 
-/// The description of the reference effect that is called so.
+/// The description of the reference effect of this name.
 pub fn reference(name: &str) -> Option<Description> {
     let all: std::collections::BTreeMap<String, EffectKeys> = toml::from_str(REFERENCE).ok()?;
     all.get(name)?.description(name).ok().flatten()

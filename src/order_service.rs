@@ -1,7 +1,7 @@
-//! The reference order service: what an order service on the reference tables does, and what became of its orders.
+//! The reference order service: the statements of an order service on the reference tables, and the outcome of its orders.
 //!
-//! Every id and SKU begins with the id of a run, and every statement looks only at these rows, so any number of
-//! runs, in any number of processes, share one database.
+//! Every order id and SKU begins with the id of a run, and every statement concerns only these rows. Any number of runs, in any
+//! number of processes, can therefore share one database.
 
 pub(crate) mod outcome;
 
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) const STOCK: i64 = 1_000_000_000;
 
 const PAY: &str = include_str!("../sql/pay.sql");
-/// Attempts at a payment that only conflicted with another transaction.
+/// Attempts at a payment that conflicts with another transaction.
 const PAY_ATTEMPTS: u32 = 3;
 
 /// The id of a run and the prefix of its order ids and SKUs, e.g. `demo-3f9a1c2b`.
@@ -28,12 +28,12 @@ const PAY_ATTEMPTS: u32 = 3;
 pub(crate) struct RunId(String);
 
 impl RunId {
-    /// With this number.
+    /// The run with this number.
     pub(crate) fn new(number: u32) -> Self {
         Self(format!("demo-{number:08x}"))
     }
 
-    /// Reads the id of a run as the demo prints it.
+    /// Parses the id of a run as the demo prints it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix("demo-").and_then(|n| u32::from_str_radix(n, 16).ok());
         let run = number.map(Self::new).filter(|run| run.0 == text);
@@ -59,30 +59,29 @@ pub(crate) struct OrderService {
     run: RunId,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
     /// Orders that are neither paid nor closed.
     pub unpaid: u64,
-    /// What made overdue close the last order of the run; `None` if it did not.
+    /// The path by which overdue closed the last order of the run; `None` if it did not.
     pub last_path: Option<String>,
 }
 
 impl OrderService {
-    /// Connects with the first statement; [`Self::ensure_tables`] comes before the others.
+    /// Connects with the first statement. Call [`Self::ensure_tables`] first.
     pub(crate) const fn new(store: Store, run: RunId) -> Self {
         Self { store, run }
     }
 
-    /// Creates the tables if one of them is missing; if all are there, no right to create is needed.
-    /// If it fails, nothing was created.
+    /// Creates the tables if one of them is missing. If all exist, no right to create is needed. If it fails, nothing was created.
     pub(crate) async fn ensure_tables(store: &Store, search_path: &str) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../sql/service_tables.sql");
         let are_there = store.one("service_tables", SQL, &[]).await?.get(0);
         if are_there { Ok(()) } else { store.init(search_path, true).await }
     }
 
-    /// Opens `connections` and prepares payments on each: no payment waits for that.
+    /// Opens `connections` and prepares payments on each, so that no payment waits for that.
     pub(crate) async fn prepare_payments(&self, connections: usize) -> Result<(), StoreError> {
         let clients = try_join_all((0..connections).map(|_| self.store.client())).await?;
         for client in &clients {
@@ -97,9 +96,9 @@ impl OrderService {
         self.store.rows("service_fill_stock", SQL, &[&self.run.0, &STOCK]).await.map(drop)
     }
 
-    /// Creates orders in one statement and reserves their stock; returns their deadline, which is `after` from
-    /// now by the database's clock. The seed and the names of the orders say what is in them.
-    /// If it fails, no order was created; an id that exists is an error.
+    /// Creates orders in one statement, and reserves their stock. Returns their deadline, which is `after` from now by the
+    /// database's clock. The items follow from the seed and the names of the orders. If it fails, no order was created; an id that
+    /// exists is an error.
     pub(crate) async fn create(
         &self,
         ids: &[&str],
@@ -113,8 +112,8 @@ impl OrderService {
         Ok(self.store.one("service_create", SQL, &parameters).await?.get("due_at"))
     }
 
-    /// Pays an order; whether the payment was taken. It is refused if the order is no longer unpaid.
-    /// If the connection is lost, the payment may have been taken.
+    /// Pays an order. Returns whether the payment was taken: it is refused if the order is no longer unpaid. If the connection is
+    /// lost, the payment may have been taken.
     pub(crate) async fn pay(&self, order: &str) -> Result<bool, StoreError> {
         let mut attempt = 1;
         loop {
@@ -131,7 +130,7 @@ impl OrderService {
         }
     }
 
-    /// How far the run is; `last` is the id of its last order.
+    /// Progress of the run; `last` is the id of its last order.
     pub(crate) async fn open(&self, last: &str) -> Result<Open, StoreError> {
         const SQL: &str = include_str!("../sql/service_open.sql");
         let row = self.store.one("service_open", SQL, &[&self.run.0, &last]).await?;
@@ -139,14 +138,14 @@ impl OrderService {
         Ok(Open { unpaid: unpaid.unsigned_abs(), last_path: row.get("last_path") })
     }
 
-    /// How many orders still wait for their message. Without its order a message ends in the parking lot.
+    /// Orders that still wait for their message. A message without its order ends in the parking lot.
     pub(crate) async fn waiting(&self) -> Result<i64, StoreError> {
         const SQL: &str = include_str!("../sql/service_waiting.sql");
         Ok(self.store.one("service_waiting", SQL, &[&self.run.0]).await?.get("orders"))
     }
 
-    /// Removes the rows of the run; returns how many orders these were. Events stay: the relay publishes and removes
-    /// them. If it fails, nothing was removed.
+    /// Removes the rows of the run, and returns the number of its orders. The events stay: the relay publishes and removes them. If
+    /// it fails, nothing was removed.
     pub(crate) async fn remove(&self) -> Result<i64, StoreError> {
         const SQL: &str = include_str!("../sql/service_remove.sql");
         Ok(self.store.one("service_remove", SQL, &[&self.run.0]).await?.get("orders"))

@@ -1,7 +1,7 @@
-//! A span for each order that the database was asked to close, for a collector that takes OTLP over HTTP (docs/traces.md).
+//! A span for each order that the database was asked to close, for a collector of OTLP over HTTP (docs/traces.md).
 //!
-//! Orders are closed in batches, so a span is made when its batch is committed, with the times of the batch; those of `tracing`
-//! are open meanwhile, and there is nothing to be done in them. Nothing waits for the collector.
+//! Orders are closed in batches, so a span is made when its batch is committed, with the times of the batch. Spans of `tracing`
+//! would be open meanwhile, with no work inside. The worker never waits for the collector.
 
 #[cfg(feature = "otlp")]
 mod export;
@@ -14,20 +14,20 @@ use crate::{
     wire::Traces,
 };
 
-/// What the spans of a batch have in common.
+/// Values that the spans of a batch share.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "the exporter reads it"))]
 pub(crate) struct Batch<'a> {
-    /// One, or those of the effect.
+    /// A timeout, or all timeouts of the effect.
     pub(crate) timeout: &'a str,
     pub(crate) effect: &'a str,
-    /// What made its orders due, as in `closures.path`.
+    /// The reason why its orders were tried, as in `closures.path`.
     pub(crate) path: &'static str,
-    /// From when it began until now.
+    /// Time from the start of the batch until now.
     pub(crate) took: Duration,
 }
 
-/// Where spans go; nowhere by default.
+/// The destination of spans; none by default.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     #[cfg(feature = "otlp")]
@@ -36,13 +36,13 @@ pub(crate) struct Spans {
 
 #[cfg(feature = "otlp")]
 impl Spans {
-    /// Spans go to the collector of the settings, from now on, if there is one.
+    /// Sends spans to the collector of the settings from now on, if there is one.
     pub(crate) fn open(settings: &TracesSettings) -> Result<Self, String> {
         let queue = settings.url().map(export::open).transpose()?;
         Ok(Self { queue })
     }
 
-    /// A batch was committed; `traces` are of the notices of its orders.
+    /// Adds the spans of a committed batch; `traces` belong to the notices of its orders.
     pub(crate) fn closed(
         &self,
         batch: Batch<'_>,
@@ -67,7 +67,7 @@ impl Spans {
         }
     }
 
-    /// Sends what is left, as long as that takes no longer than the last lines of the log.
+    /// Sends the remaining spans, for no longer than the log waits for its last lines.
     pub(crate) async fn end(&self) {
         const LAST: Duration = Duration::from_secs(1);
         if let Some(queue) = &self.queue {
@@ -76,7 +76,7 @@ impl Spans {
     }
 }
 
-/// An order that is not due, or locked, is asked for again and again.
+/// An order that is not due, or locked, is tried many times, so its attempts get no span.
 #[cfg(feature = "otlp")]
 fn is_worth_a_span(outcome: &Outcome) -> bool {
     !matches!(outcome, Outcome::Busy | Outcome::NotDue { .. }) || outcome.is_guarded()

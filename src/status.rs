@@ -1,4 +1,4 @@
-//! Whether orders are closed on time, if not why, and what to type: out of one reading of database and broker.
+//! Reports whether orders are closed on time, if not why, and what to type, from one reading of database and broker.
 
 mod forecast;
 mod reading;

@@ -1,4 +1,4 @@
-//! The edge to PostgreSQL: the pool, what a failure means, and every statement of the program.
+//! The edge to PostgreSQL: the pool, the classes of failures, and every statement of the program.
 
 pub(crate) mod acceptance;
 pub(crate) mod clock;
@@ -45,24 +45,24 @@ use crate::{
     tls,
 };
 
-/// What sessions call themselves.
+/// `application_name` of each session.
 const APPLICATION: &str = "overdue";
-/// TCP, TLS and login, to one address of a host.
+/// Limit for TCP, TLS and login, to one address of a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// One connection to one host: shorter than a server that falls silent is waited for, since of one that has never answered something
-/// else is said.
+/// Limit for one connection to one host. It is shorter than the wait for a server that falls silent, so that a server that has
+/// never answered gets its own error.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(7);
-/// A statement of ours takes milliseconds; a minute of it means that something is broken.
+/// A statement of `overdue` takes milliseconds; a longer one means that something is broken.
 const STATEMENT_TIMEOUT_MS: u32 = 30_000;
-/// Longer than any sane payment transaction; then the batch is tried again.
+/// Longer than any sane payment transaction; then the worker retries the batch.
 const LOCK_TIMEOUT_MS: u32 = 5_000;
-/// Our statements are short, and the same again and again: each is planned once per connection, without the ids. Otherwise one
-/// for a single order is planned each time, which costs more than running it. They go by index, also where a table was empty
-/// when they were planned; and the order in which they lock does not depend on the size of a table.
+/// The statements are short and repeat, so each is planned once per connection, without the ids. A custom plan for a single order
+/// would cost more than its execution. Generic plans use an index even for a table that was empty. The order of their locks does
+/// not depend on the size of a table.
 const PLANNER: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
-/// A session that has this set to `direct` has got its options: no pooler is between that keeps them.
+/// A session with the value `direct` has received its options: no pooler has dropped them.
 const SESSION: &str = "overdue.session";
-/// Unacknowledged bytes for so long mean that the server is gone.
+/// The server is considered gone if it acknowledges no bytes for this time.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
 /// Idle time before the first keepalive probe, and between two of them.
 const KEEPALIVE: Duration = Duration::from_secs(3);
@@ -72,23 +72,24 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 pub struct Store {
     pools: Pools,
     address: Arc<str>,
-    /// For what needs a connection of its own; none where connections are in plain text.
+    /// Used outside the pool; `None` if connections are in plain text.
     tls: Option<MakeRustlsConnect>,
     connector: Connector,
-    /// What `tls` checks, where the server has it.
+    /// How `tls` verifies the server, if the server offers TLS.
     encryption: Encryption,
-    /// For connections beside the pool.
+    /// Used for connections outside the pool.
     config: Arc<tokio_postgres::Config>,
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
     burst_locks: Arc<Semaphore>,
     /// The first schema of `database.search_path`.
     own_schema: Arc<str>,
-    /// Sets the search path with our schema last, where there are others: a trigger on a team's table finds the team's `outbox` first.
+    /// Sets the search path with our schema last, if there are others: a trigger on a team's table then finds the team's `outbox`
+    /// first.
     theirs_first: Arc<str>,
 }
 
-/// What can make TLS of a connection, or leaves it in plain text.
+/// Makes TLS of a connection, or leaves it in plain text.
 trait TlsConnect:
     tokio_postgres::tls::MakeTlsConnect<
         tokio_postgres::Socket,
@@ -108,13 +109,13 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// At most `connections`, and at least two, for `url` (`postgres://user:password@host/database`).
+    /// Connects to `url` (`postgres://user:password@host/database`) with at most `connections`, and at least two.
     ///
-    /// `search_path` is a comma-separated list of schemas. The first one holds the tables of `overdue`, whatever search path a session
-    /// has; the tables of effects are looked up along all of them. Connects with the first statement.
+    /// `search_path` is a comma-separated list of schemas. The first one contains the tables of `overdue`, whatever search path a
+    /// session has. The tables of effects are looked up along all of them. Connects with the first statement.
     ///
     /// # Errors
-    /// The URL or the name of the first schema cannot be used, or TLS is asked for and the machine has no roots.
+    /// The URL or the name of the first schema cannot be used, or TLS is requested and the machine has no root certificates.
     pub fn new(url: &str, search_path: &str, connections: usize) -> Result<Self, StoreError> {
         Self::open(url, search_path, connections, "")
     }
@@ -144,7 +145,7 @@ impl Store {
             "-c search_path={} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} {PLANNER} -c {SESSION}=direct{more}",
             search_path.replace(' ', "")
         );
-        // Of two, PostgreSQL takes the last: what the URL says beats what is set here.
+        // PostgreSQL uses the last of two values: the URL overrides the options that are set here.
         let given = config.get_options().map(|given| format!(" {given}")).unwrap_or_default();
         config
             .options(format!("{options}{given}"))
@@ -155,7 +156,7 @@ impl Store {
             .keepalives_interval(KEEPALIVE)
             .keepalives_retries(2);
         let address = address_of(&config);
-        // Each `hostaddr` is where a host is in truth.
+        // `hostaddr` is the real address of a host.
         let local = hosts(&config).all(|host| is_loopback(&host))
             && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
         let tls = parameters.tls(&mut config, local)?;
@@ -187,12 +188,12 @@ impl Store {
         })
     }
 
-    /// The same database, waited for by other time-outs.
+    /// Replaces the time-outs of waits.
     pub fn with_timing(self, timing: Arc<Timing>) -> Self {
         Self { timing, ..self }
     }
 
-    /// The same database, whose URL was read from this file: it is read again when a login is refused.
+    /// Reads the URL again from this file when a login is refused.
     pub(crate) fn with_url_file(self, file: Option<&Path>) -> Self {
         if let Some(file) = file {
             self.connector.reads_again(file);
@@ -200,27 +201,26 @@ impl Store {
         self
     }
 
-    /// How long every login has been refused, and no statement has succeeded.
+    /// Time for which every login has been refused and no statement has succeeded.
     pub(crate) fn refused_for(&self) -> Duration {
         self.connector.refused_for()
     }
 
-    /// How long it is waited for.
     pub(crate) fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// Where the database is, without the password, for messages.
+    /// Host, port and name of the database, without the password, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether the database answers and can be written to.
+    /// Checks that the database answers and can be written to.
     ///
     /// # Errors
-    /// It does not, or it takes no writes.
+    /// The database does not answer, or is read-only.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        // On a standby, and on a primary that is set so (default_transaction_read_only).
+        // A standby is read-only, and so is a primary with `default_transaction_read_only`.
         const SQL: &str = "SELECT current_setting('transaction_read_only')::boolean";
         if self.one("ping", SQL, &[]).await?.get(0) {
             return Err(StoreError::ReadOnly { address: self.address.to_string() });
@@ -233,7 +233,7 @@ impl Store {
         Ok(self.read_clock().await?.0)
     }
 
-    /// Forgets every idle connection: after a failover they lead to the old primary.
+    /// Drops every idle connection: after a failover they lead to the old primary.
     pub fn drop_connections(&self) {
         self.pools.drop_connections();
     }
@@ -246,12 +246,12 @@ impl Store {
         self.named(name, transaction.commit().await)
     }
 
-    /// A statement with the schema of our tables in the place of `{own}`.
+    /// Replaces `{own}` in a statement by the schema of our tables.
     pub fn in_own_schema<'a>(&self, sql: &'a str) -> Cow<'a, str> {
         own_tables::in_own_schema(&self.own_schema, sql)
     }
 
-    /// Gives the failure of a statement its name.
+    /// Adds the name of the statement to its failure.
     pub(crate) fn named<T>(
         &self,
         statement: &'static str,
@@ -261,7 +261,7 @@ impl Store {
             if let Some(paused) = pauses::refused(&source) {
                 return paused;
             }
-            // The client gives each statement another name.
+            // The client gives each statement another name, so a pooler has caused this error.
             if source.code() == Some(&SqlState::DUPLICATE_PSTATEMENT) {
                 return self.no_statements();
             }
@@ -275,7 +275,7 @@ impl Store {
         })
     }
 
-    /// Whether a name was not found since PostgreSQL passes over schemas that may not be used, or our own schema is such a one.
+    /// Whether a name was not found because PostgreSQL skips schemas that the user may not use, or our own schema is such a one.
     fn is_refused(&self, closed: &str, error: &tokio_postgres::Error) -> bool {
         const NOTHING: [SqlState; 3] = [
             SqlState::UNDEFINED_TABLE,
@@ -289,7 +289,7 @@ impl Store {
     }
 }
 
-/// Sets this search path with its first schema behind the others, but before PostgreSQL's own where that is named.
+/// Sets this search path with its first schema behind the others, but before `pg_catalog` if that is named.
 fn theirs_first(search_path: &str) -> String {
     const OF_POSTGRESQL: &str = "pg_catalog";
     let Some((ours, others)) = search_path.split_once(',') else { return String::new() };
@@ -302,9 +302,9 @@ fn theirs_first(search_path: &str) -> String {
     format!("; SET LOCAL search_path = {}", all.join(", "))
 }
 
-/// Why there is no TLS, where that is the failure.
+/// The reason why there is no TLS, if that is the failure.
 fn refusal(error: &tokio_postgres::Error) -> Option<String> {
-    // The client has no other name for it.
+    // The client has no other mark for this error.
     if error.source().is_some_and(|source| source.to_string() == "server does not support TLS") {
         return Some(
             "it offers none: set ssl = on there; for plain text write sslmode=disable into database.url".to_owned(),
@@ -316,7 +316,7 @@ fn refusal(error: &tokio_postgres::Error) -> Option<String> {
 fn address_of(config: &tokio_postgres::Config) -> String {
     let ports = config.get_ports();
     let each = hosts(config).enumerate().map(|(index, host)| {
-        // One port is for all hosts.
+        // A single port is for all hosts.
         let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
         format!("{host}:{port}")
     });

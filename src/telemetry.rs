@@ -1,4 +1,4 @@
-//! What the program says of itself: log lines, and metrics that are about the same things.
+//! Log lines and metrics of the program, which describe the same events.
 
 mod events;
 pub(crate) mod labels;

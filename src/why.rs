@@ -1,4 +1,4 @@
-//! Why one order was closed, is late, or is not closed: out of what database and broker say of it.
+//! Explains why one order was closed, is late, or is not closed, from facts of database and broker.
 
 mod answer;
 mod reading;

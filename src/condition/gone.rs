@@ -1,4 +1,5 @@
-//! Notices whose rows were deleted before they came: as many as others may be a table that was emptied, or the wrong database.
+//! Notices whose rows were deleted before they arrived. If most notices of a timeout find no row, a table may have been emptied, or
+//! the database may be the wrong one.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,14 +9,14 @@ use std::{
 
 use crate::text::counted;
 
-/// How far the look goes back.
+/// Length of the window.
 const WINDOW: Duration = Duration::from_hours(1);
-/// The time between two readings that are kept.
+/// Time between two stored readings.
 const KEPT_EVERY: Duration = Duration::from_mins(1);
-/// Fewer notices say nothing.
+/// Fewer notices prove nothing.
 const FEWEST: u64 = 20;
 
-/// When it is wrong.
+/// The limit in words.
 pub(super) fn limit() -> String {
     format!(
         "of the notices of a timeout with `gone = \"ack\"`, at least {FEWEST} in the last hour, more than half found no row"
@@ -25,11 +26,11 @@ pub(super) fn limit() -> String {
 /// Notices of a timeout in the last hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GoneNotices {
-    /// Its name.
+    /// The timeout's name.
     pub timeout: String,
     /// Notices that found no row.
     pub gone: u64,
-    /// All that were settled.
+    /// All settled notices.
     pub all: u64,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Display for GoneNotices {
     }
 }
 
-/// Of each timeout the notices that found no row, and all that were settled, since the worker started.
+/// Notices that found no row, and all settled notices, for each timeout since the worker started.
 pub type Totals = BTreeMap<String, (u64, u64)>;
 
 /// Totals of the last hour.
@@ -51,18 +52,18 @@ pub struct LastHour {
 }
 
 impl LastHour {
-    /// Nothing is read yet.
+    /// Starts without readings.
     pub const fn new() -> Self {
         Self { readings: VecDeque::new() }
     }
 
-    /// Takes a reading, and gives the timeout whose notices mostly found no row, if there is one.
+    /// Adds a reading. Returns the timeout with the most notices without a row, if these are more than half.
     pub fn read(&mut self, now: Instant, totals: Totals) -> Option<GoneNotices> {
         let is_old = |(at, _): &(Instant, Totals)| now.saturating_duration_since(*at) >= WINDOW;
         while self.readings.get(1).is_some_and(is_old) {
             self.readings.pop_front();
         }
-        // None is so old in the first hour: then all there were since the worker started.
+        // No reading is an hour old in the first hour; then the totals since the worker started count.
         let before = self.readings.front().filter(|it| is_old(it)).map(|(_, totals)| totals);
         let since = |(timeout, (gone, all)): (&String, &(u64, u64))| {
             let (gone_then, all_then) =

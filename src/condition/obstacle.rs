@@ -1,4 +1,4 @@
-//! What keeps overdue orders from being closed, as an attempt shows it that is rolled back.
+//! Obstacles that keep overdue orders from being closed, found by an attempt that is rolled back.
 
 use std::{fmt, time::Duration};
 
@@ -6,76 +6,76 @@ use serde::Serialize;
 
 use crate::text::{about, option, quote};
 
-/// Why an order is not closed, and what helps.
+/// The reason why an order is not closed, and the next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
-    /// In one line.
+    /// The reason in one line.
     pub reason: String,
-    /// What to do.
+    /// The next step.
     pub next: String,
-    /// What kind it is of.
+    /// The kind of the obstacle.
     pub kind: Kind,
 }
 
 /// An attempt to close overdue orders, which was rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
-    /// How many overdue orders it tried to close.
+    /// Overdue orders that the attempt included.
     pub orders: usize,
-    /// Why one of them cannot be closed, or none at all.
+    /// The obstacle for one order, or for all.
     pub obstacle: Option<Obstacle>,
 }
 
-/// What an obstacle is made of.
+/// The kind of an obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Somebody holds a lock: it is over when they let go.
+    /// Another session holds a lock: the obstacle ends when the lock is released.
     Lock,
-    /// The user who tries lacks a right, which a worker's user may have.
+    /// The user of the attempt lacks a right, which a worker's user may have.
     Right,
-    /// The SQL, or what is in the tables.
+    /// The SQL, or the contents of the tables.
     Effect,
 }
 
-/// A lock that does not come.
+/// A lock that an order waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// The table.
+    /// The table's name.
     pub table: Option<String>,
-    /// A row of it, and not all of it.
+    /// Whether a single row is locked.
     pub is_row: bool,
-    /// Who holds it; `None` where nobody could be seen to.
+    /// The session with the lock; `None` if it was not seen.
     pub holder: Option<Holder>,
 }
 
-/// A transaction of somebody else.
+/// A session with a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its session.
+    /// Process id of the session.
     pub pid: i32,
-    /// Who has logged in.
+    /// The login.
     pub user: String,
-    /// What the session calls itself; may be empty.
+    /// `application_name` of the session; may be empty.
     pub application: String,
-    /// As `pg_stat_activity.state` has it, and how long the transaction has been open; `None` without `pg_read_all_stats`.
+    /// `pg_stat_activity.state`, and the age of the transaction; `None` without `pg_read_all_stats`.
     pub doing: Option<(String, Duration)>,
 }
 
 impl Obstacle {
-    /// The effect closes nothing, whichever order it is.
+    /// The effect closes no order at all.
     pub fn of_all(effect: &str, reason: &str) -> Self {
         let reason = format!("orders cannot be closed: {reason}");
         Self { reason, next: check(effect), kind: Kind::Effect }
     }
 
-    /// A person has to accept the terms of the effect first.
+    /// A person must accept the terms of the effect first.
     pub fn unaccepted(effect: &str, reason: &str) -> Self {
         let next = format!("overdue effect accept {}", quote(effect));
         Self { reason: format!("orders cannot be closed: {reason}"), next, kind: Kind::Effect }
     }
 
-    /// This user may not close orders.
+    /// This user has no right to close orders.
     pub fn right(user: &str, reason: &str) -> Self {
         let reason = format!("user {user} cannot close orders: {reason}");
         Self { reason, next: "overdue permissions --database".to_owned(), kind: Kind::Right }
@@ -88,7 +88,7 @@ impl Obstacle {
         Self { reason, next, kind: Kind::Effect }
     }
 
-    /// Somebody holds a lock that closing this order needs; without one, closing any.
+    /// Another session has a lock that closing `order` needs; without an order, closing any order.
     pub fn lock(order: Option<&str>, lock: &Lock) -> Self {
         let what = order.map_or_else(|| "orders".to_owned(), |order| format!("order {order}"));
         let next = lock.holder.as_ref().map_or_else(

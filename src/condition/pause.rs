@@ -10,27 +10,26 @@ use crate::text::{about, counted, one_line};
 /// A pause that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pause {
-    /// Of the topology.
+    /// The timeout's name in the topology.
     pub timeout: String,
-    /// As its maker has written it.
+    /// The reason that the person gave.
     pub why: String,
-    /// The maker's user of the database.
+    /// The person's user of the database.
     pub by: String,
-    /// When it began.
+    /// Start of the pause.
     pub since: Timestamp,
-    /// When it ends, if nobody ends it before; at a rate, if no more orders come.
+    /// End of the pause, unless a person ends it before; at a rate, the end if no more orders come due.
     pub until: Timestamp,
-    /// It is being ended: so many orders are closed per second.
+    /// Orders that are closed per second while the pause is ended at a rate.
     pub per_second: Option<u32>,
-    /// How long it has lasted.
+    /// Time since the start.
     #[serde(skip)]
     pub age: Duration,
-    /// How long it lasts.
+    /// Remaining time.
     #[serde(skip)]
     pub rest: Duration,
 }
 
-/// In one line.
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { timeout, why, by, until, per_second, age, .. } = self;

@@ -4,30 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// Rows of one table that are shown one by one.
+/// Limit of rows of one table that are shown individually.
 const SHOWN: usize = 3;
 
-/// The rows of a table before and after.
+/// The rows of a table before and after an effect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableImages {
-    /// Its name.
     pub table: String,
-    /// The columns that a release changes; empty for the table of the effect, and where rows are deleted.
+    /// Columns that a release changes; empty for the table of the effect, and for deleted rows.
     pub columns: Vec<String>,
-    /// Each row by its key: the image before, and the one after, which a deleted row has not.
+    /// Rows by their key: the image before, and the image after; `None` for a deleted row.
     pub rows: BTreeMap<String, (Value, Option<Value>)>,
 }
 
-/// Rows that were changed in another table.
+/// Counts of changed rows in another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherChange {
-    /// Its name.
     pub table: String,
-    /// How many were inserted, updated and deleted.
+    /// Inserted, updated and deleted rows.
     pub rows: [i64; 3],
 }
 
-/// A change of a column that is the same in every row, or its sum.
+/// A change of a column: the same in every row, or a sum.
 #[derive(Clone, Debug, PartialEq)]
 enum ColumnChange {
     Same(String, String),
@@ -36,17 +34,17 @@ enum ColumnChange {
 }
 
 impl TableImages {
-    /// The rows that are not as they were.
+    /// Rows that differ.
     fn changed(&self) -> impl Iterator<Item = (&String, &(Value, Option<Value>))> {
         self.rows.iter().filter(|(_, (before, after))| after.as_ref() != Some(before))
     }
 
-    /// How many rows are not as they were.
+    /// Number of rows that differ.
     pub(crate) fn count(&self) -> usize {
         self.changed().count()
     }
 
-    /// `4711: state 10 → 90`, of the first rows.
+    /// Lines like `4711: state 10 → 90`, for the first rows.
     pub(crate) fn examples(&self) -> Vec<String> {
         let line = |(key, (before, after)): (&String, &(Value, Option<Value>))| match after {
             None => format!("{}: deleted", shown_key(key)),
@@ -60,7 +58,7 @@ impl TableImages {
         self.changed().take(SHOWN).map(line).collect()
     }
 
-    /// `5 rows of shop.purchase: state 10 → 90`, or `article.reserved -10 in 3 rows`.
+    /// Lines like `5 rows of shop.purchase: state 10 → 90`, or `article.reserved -10 in 3 rows`.
     pub(crate) fn sums(&self) -> Vec<String> {
         let deleted = self.changed().filter(|(_, (_, after))| after.is_none()).count();
         let mut all: Vec<String> = Vec::new();
@@ -105,7 +103,7 @@ impl TableImages {
         changes
     }
 
-    /// Counters of a release that are below zero or NULL afterwards.
+    /// Counters of a release that are negative or NULL afterwards.
     pub(crate) fn wrong_counters(&self) -> Vec<String> {
         let mut wrong = BTreeSet::new();
         for (key, (before, after)) in self.changed() {
@@ -151,7 +149,7 @@ impl ColumnChange {
     }
 }
 
-/// Columns with other values: the name, the value before, the one after.
+/// Columns with different values: name, value before, value after.
 fn columns<'a>(
     before: &'a Value,
     after: &'a Value,
@@ -178,7 +176,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A key that is an array of one value is that value.
+/// The text of a key; an array of one value is shown as the value.
 fn shown_key(key: &str) -> String {
     match serde_json::from_str::<Value>(key) {
         Ok(Value::Array(parts)) => parts.iter().map(shown).collect::<Vec<_>>().join("/"),

@@ -1,4 +1,4 @@
-//! The deadline as an instant that depends on no setting of a session.
+//! The deadline as an instant, whatever the settings of a session.
 
 use super::{
     description::{Description, Mistake},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::text::sql::literal;
 
-/// The deadline as `timestamptz` that depends on no setting of a session.
+/// An SQL expression for the deadline of type `timestamptz`, whatever the settings of a session.
 pub(super) fn deadline(
     description: &Description,
     Facts { deadline_type: kind, adds_interval, .. }: &Facts,
@@ -17,7 +17,7 @@ pub(super) fn deadline(
     let advice = match kind {
         "timestamp with time zone" | "timestamptz" => {
             return Ok(match description.sum() {
-                // An interval is added in the time zone of the session otherwise, and no index could have it.
+                // Otherwise the interval is added in the time zone of the session, and no index could contain the expression.
                 Some((column, interval)) if adds_interval => {
                     format!("(({column} AT TIME ZONE 'UTC' + {interval}) AT TIME ZONE 'UTC')")
                 }
@@ -57,7 +57,7 @@ pub(super) fn deadline(
     ))
 }
 
-/// Whether it is the name of a column, alone.
+/// Whether the text is the name of a column, and no other expression.
 pub(super) fn is_name(text: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let plain =

@@ -1,4 +1,4 @@
-//! `[effects.NAME]` of `overdue.toml`: which rows are open, when they are due, and what happens to them then.
+//! `[effects.NAME]` of `overdue.toml`: the condition of open rows, their deadline, and their change.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     text::sql::{identifier, unbalanced},
 };
 
-/// The limit of PostgreSQL (`NAMEDATALEN`), in bytes.
+/// PostgreSQL's limit for names (`NAMEDATALEN`), in bytes.
 const LONGEST_NAME: usize = 63;
 
 /// An effect: a description of rows and of their change, or a file with SQL.
@@ -110,7 +110,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// An effect as it is described.
+/// An effect, parsed from its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The name of the effect.
@@ -119,11 +119,11 @@ pub struct Description {
     pub table: TableName,
     /// Columns of the key, without quotes.
     pub key: Vec<String>,
-    /// The condition that a row is open.
+    /// The condition of open rows.
     pub open: String,
     /// The condition that keeps a row open.
     pub unless: Option<String>,
-    /// When a row is due.
+    /// The expression for the deadline.
     pub deadline: String,
     /// The time zone of a deadline without one.
     pub zone: Option<String>,
@@ -135,18 +135,18 @@ pub struct Description {
     pub change: Change,
     /// The event that is published.
     pub event: Option<String>,
-    /// Changes of other tables that give back.
+    /// Changes of other tables that release what closed rows reserved.
     pub releases: Vec<Release>,
 }
 
-/// The first deadline of the rows that are closed.
+/// The earliest deadline of rows that may be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// The description does not say.
+    /// The description has no `since`.
     Unsaid,
     /// Every deadline.
     All,
-    /// This one.
+    /// This deadline.
     At(Timestamp),
 }
 
@@ -158,48 +158,48 @@ pub(crate) type Assignment = (String, String);
 pub enum Change {
     /// Columns get new values.
     Set(Vec<Assignment>),
-    /// Amounts are added to columns; never of the row itself.
+    /// Amounts are added to columns; only in releases.
     Add(Vec<Assignment>),
     /// The row is deleted.
     Delete,
 }
 
-/// A change of the rows of another table, by which closed rows give back.
+/// A change of rows of another table, which releases what closed rows reserved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The table that is changed.
     pub table: TableName,
-    /// The change of its rows.
+    /// The change of these rows.
     pub change: Change,
-    /// Tables between the row and the table.
+    /// Tables between the row and this table.
     pub from: Option<String>,
-    /// The condition that joins them.
+    /// The condition that joins these tables to the row.
     pub condition: String,
 }
 
-/// The name of a table.
+/// The name of a table, for SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
-    /// With its schema, if one is named, as it is written in SQL.
+    /// In SQL, with its schema if the description has one.
     pub sql: String,
-    /// Without the schema, as columns are qualified by it.
+    /// In SQL without the schema, to qualify columns.
     pub short: String,
 }
 
-/// A key of a description that cannot be used.
+/// An invalid key of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The key below `[effects.NAME]`; empty for the table as a whole.
+    /// The key below `[effects.NAME]`; empty for the whole section.
     pub key: &'static str,
     /// The mistake, and the line to write.
     pub what: String,
 }
 
 impl EffectKeys {
-    /// The description; `None` where a file has the SQL.
+    /// Parses the keys; `None` if a file has the SQL.
     ///
     /// # Errors
-    /// Keys are missing, or do not go together.
+    /// Keys are missing, or contradict each other.
     pub fn description(&self, name: &str) -> Result<Option<Description>, Vec<Mistake>> {
         let mut mistakes = Mistakes(Vec::new());
         let table = match (&self.sql, &self.table) {
@@ -299,7 +299,7 @@ impl EffectKeys {
 }
 
 impl Description {
-    /// The keys that decide which rows are overdue, a line each: `open = status = 'pending'`.
+    /// The keys that decide which rows are overdue, one per line: `open = status = 'pending'`.
     pub fn terms(&self) -> String {
         let Self { table, key, open, unless, deadline, zone, since, .. } = self;
         let key = key.join(", ");
@@ -321,7 +321,7 @@ impl Description {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// The column and the expression that is added to it, where the deadline is a sum.
+    /// The column and the expression that is added to it, if the deadline is a sum.
     pub fn sum(&self) -> Option<(&str, &str)> {
         let (column, added) = self.deadline.split_once('+')?;
         let column = column.trim();
@@ -345,10 +345,10 @@ impl Release {
 }
 
 impl TableName {
-    /// `purchase`, `shop.purchase`, `"Order"`; quotes are only needed around a dot.
+    /// Parses `purchase`, `shop.purchase` or `"Order"`; only a name with a dot needs quotes.
     ///
     /// # Errors
-    /// PostgreSQL has no such name.
+    /// The name is invalid in PostgreSQL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<String> = split(text, '.')?;
         let [.., short] = &parts[..] else { return Err("it is empty".to_owned()) };
@@ -360,12 +360,12 @@ impl TableName {
     }
 }
 
-/// Columns that are separated by commas, without quotes.
+/// Parses columns, separated by commas; the result is without quotes.
 fn columns(text: &str) -> Result<Vec<String>, String> {
     split(text, ',')
 }
 
-/// Names around a separator; one with the separator in it stands in double quotes.
+/// Splits names at a separator; a name that contains the separator needs double quotes.
 fn split(text: &str, separator: char) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut is_quoted = false;
@@ -419,7 +419,7 @@ impl Mistakes {
         value.cloned()
     }
 
-    /// A fragment stands in parentheses in a statement, and must not end them.
+    /// A fragment is written between parentheses in a statement, and must not close them.
     fn fragment(&mut self, key: &'static str, text: &str) {
         if let Some(what) = unbalanced(text) {
             self.add(key, &what);

@@ -1,45 +1,45 @@
-//! The tables that a description names, as the catalog of the database has them.
+//! The tables of a description, from the catalog of the database.
 
 use serde::Deserialize;
 
-/// Of each table that a description names.
+/// Facts about the tables of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The schema of `closures` and `outbox`, as it is written in SQL.
+    /// The schema of `closures` and `outbox`, in SQL.
     pub own_schema: String,
     /// The table whose rows become overdue.
     pub table: Relation,
-    /// The type of the deadline, as PostgreSQL names it.
+    /// PostgreSQL's name of the deadline's type.
     pub deadline_type: String,
-    /// Whether the deadline is a column and an interval.
+    /// Whether the deadline is a sum of a column and an interval.
     pub adds_interval: bool,
-    /// The table of each release.
+    /// The table of each release, in the same order.
     pub releases: Vec<Relation>,
 }
 
 /// A table.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Relation {
-    /// With its schema, as it is written in SQL.
+    /// The name in SQL, with the schema.
     pub name: String,
-    /// `r` for a table, `p` for a partitioned one; others are views, foreign tables and the like.
+    /// `r` for a table, `p` for a partitioned table; others are views, foreign tables and the like.
     pub kind: String,
-    /// Its columns.
+    /// The columns of the table.
     pub columns: Vec<Column>,
-    /// The columns of each valid unique index without a condition, of the primary key first.
+    /// Columns of each valid unique index without a condition; the primary key comes first.
     pub unique: Vec<Vec<String>>,
-    /// Its partitions with their schemas, as they are written in SQL, where it is partitioned.
+    /// The partitions in SQL with their schemas; empty if the table is not partitioned.
     pub partitions: Vec<String>,
 }
 
 /// A column.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Column {
-    /// Without quotes.
+    /// The name without quotes.
     pub name: String,
-    /// Its type without a length: `bigint`, `bpchar`, `shop.state`.
+    /// The type without a length: `bigint`, `bpchar`, `shop.state`.
     pub kind: String,
-    /// Whether it is declared NOT NULL.
+    /// Whether the column is declared NOT NULL.
     pub is_not_null: bool,
 }
 
@@ -49,12 +49,12 @@ impl Relation {
         self.columns.iter().find(|it| it.name == column).map(|it| it.kind.as_str())
     }
 
-    /// Whether no two rows have the same values in `columns`.
+    /// Whether `columns` identify a row.
     pub fn is_unique(&self, columns: &[String]) -> bool {
         self.unique.iter().any(|unique| unique.iter().all(|it| columns.contains(it)))
     }
 
-    /// The columns by which its rows are locked and changed: the primary key, or a unique index without NULL.
+    /// The columns by which rows are locked and changed: the primary key, or a unique index without NULL.
     pub fn row_key(&self) -> Option<&[String]> {
         let is_not_null =
             |name: &String| self.columns.iter().any(|it| it.name == *name && it.is_not_null);

@@ -1,4 +1,4 @@
-//! The look for overdue rows, and the index that it goes by.
+//! The query for overdue rows, and its index.
 
 use super::deadline::is_name;
 use super::{
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::text::sql::identifier;
 
-/// Bytes of the name of an index, which leave room for the number of a partition.
+/// Bytes of an index name; the rest of PostgreSQL's limit is for the number of a partition.
 const LONGEST_INDEX: usize = 58;
 
-/// The index that the sweep of a description needs: a statement for each line.
+/// The index that the sweep needs, one statement per line.
 ///
 /// # Errors
 /// The description does not fit the tables.
@@ -52,7 +52,7 @@ ORDER BY {deadline}, {key} LIMIT $1
         )
     }
 
-    /// The condition that a row comes after the one before the page.
+    /// The condition for rows after the last row of the previous page.
     pub(super) fn after(&self) -> String {
         let (deadline, columns, kinds) = (&self.deadline, self.key("row"), self.key_kinds());
         let value = |index: usize, kind: &str| match columns.len() {
@@ -61,7 +61,7 @@ ORDER BY {deadline}, {key} LIMIT $1
         };
         let values: Vec<(String, String)> =
             kinds.iter().enumerate().map(|(index, kind)| value(index, kind)).collect();
-        // The least value stands for the beginning, which has no key.
+        // The first page has no key, so the least value of the type replaces it.
         let all = kinds.iter().zip(&values).map(|(kind, (text, _))| match least(kind)? {
             "" => Some(format!("{text}::{kind}")),
             least => Some(format!("coalesce(nullif({text}, '')::{kind}, '{least}')")),
@@ -78,16 +78,16 @@ ORDER BY {deadline}, {key} LIMIT $1
         )
     }
 
-    /// Statements that make the index; nothing that writes waits while it is built.
+    /// Statements that create the index; writers do not wait while it is built.
     pub(super) fn index(&self) -> Vec<String> {
         let Description { name, open, key, not_before, table, .. } = self.description;
         let first = not_before.as_deref().unwrap_or(&self.deadline);
-        // An index has no name for the row.
+        // In an index the row has no alias.
         let first = first.replace("row.", "");
         let bare =
             not_before.is_none().then(|| first.strip_prefix('(')?.strip_suffix(')')).flatten();
         let first = match bare {
-            // Every other expression needs its parentheses in an index.
+            // Other expressions need parentheses in an index.
             Some(call) if is_call(call) => call.to_owned(),
             None if !is_name(&first) && !is_call(&first) => format!("({first})"),
             _ => first,
@@ -124,7 +124,7 @@ ORDER BY {deadline}, {key} LIMIT $1
     }
 }
 
-/// Whether an expression is the call of a function, whose arguments end where it ends.
+/// Whether an expression is a single function call.
 fn is_call(text: &str) -> bool {
     let Some((name, arguments)) = text.split_once('(') else { return false };
     let mut depth = 1_i32;
@@ -139,7 +139,7 @@ fn is_call(text: &str) -> bool {
     is_name(name) && ends.is_some_and(|(at, _)| at + 1 == arguments.len())
 }
 
-/// The least value of a type; `''` of text.
+/// The least value of a type; `''` for text.
 fn least(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "bigint" => "-9223372036854775808",

@@ -1,4 +1,4 @@
-//! The proposal of `overdue init` for a table: a description, each key of which is sure, a guess with choices, or a question.
+//! The proposal of `overdue init` for a table: a description. Each key is certain, a guess with choices, or a question.
 
 pub mod file;
 pub mod found;
@@ -18,7 +18,7 @@ use super::description::ReleaseKeys;
 pub use releases::parse_release;
 pub use time::interval;
 
-/// Whether columns, with their types, look as if rows had a deadline.
+/// Whether the names and types of columns suggest that rows have a deadline.
 pub fn has_deadlines(columns: &[(String, String)]) -> bool {
     let is_time = |kind: &str| kind.starts_with("timestamp") || kind == "date";
     let has_state = columns.iter().any(|(name, _)| words::has(name, words::STATE));
@@ -26,7 +26,7 @@ pub fn has_deadlines(columns: &[(String, String)]) -> bool {
     has(words::is_deadline) || (has_state && has(words::is_created))
 }
 
-/// `order` of `orders`.
+/// The singular, e.g. `order` for `orders`.
 pub fn singular(table: &str) -> String {
     words::one_of(table)
 }
@@ -90,9 +90,9 @@ pub struct Proposal {
     pub timeout: String,
     /// The table without its schema.
     pub table: String,
-    /// Keys and releases of the description, in their order.
+    /// Keys and releases of the description, in order.
     pub points: Vec<Point>,
-    /// Milliseconds until a notice is due, and where that comes from if it is a guess.
+    /// The delay of a notice in milliseconds, and its reason if it is a guess.
     pub after: (u64, Option<String>),
     /// Notes for the reader of the file.
     pub notes: Vec<String>,
@@ -101,26 +101,26 @@ pub struct Proposal {
 /// A key of the description, or a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The key.
+    /// The key's name.
     pub key: &'static str,
-    /// Its lines in TOML.
+    /// The lines in TOML.
     pub lines: Vec<String>,
-    /// Guesses and questions about it.
+    /// Guesses and questions about the key.
     pub asks: Vec<Ask>,
 }
 
 /// A guess, or a question that only the team can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// The option of `overdue init` that answers it.
+    /// The option of `overdue init` for the answer.
     pub option: &'static str,
-    /// The column or the table of the answer; empty where the option is for one thing.
+    /// The column or the table of the answer; empty if the option has a single subject.
     pub about: String,
     /// The fact, and why it matters.
     pub why: String,
-    /// Answers that could be meant; the first one is written, or shown.
+    /// Possible answers; the first one is written to the file, or shown.
     pub choices: Vec<String>,
-    /// Whether only the team can say.
+    /// Whether only the team can answer.
     pub is_needed: bool,
 }
 
@@ -133,7 +133,7 @@ impl Point {
         Self::new(key, format!("{key} = {}", quoted(value)), asks)
     }
 
-    /// Whether its lines are left out until the team has answered.
+    /// Whether the lines are commented out until the team answers.
     pub fn is_needed(&self) -> bool {
         self.asks.iter().any(|it| it.is_needed)
     }
@@ -152,13 +152,13 @@ impl Ask {
         Self { about: about.to_owned(), ..self }
     }
 
-    /// The first choice, or a word in its place.
+    /// The first choice, or a placeholder.
     fn first(&self) -> String {
         let placeholder = if self.option == "key" { "COLUMN" } else { "VALUE" };
         self.choices.first().cloned().unwrap_or_else(|| placeholder.to_owned())
     }
 
-    /// The options that answer it.
+    /// The options that answer the question.
     pub fn options(&self) -> Vec<String> {
         let choices =
             if self.choices.is_empty() { vec![self.first()] } else { self.choices.clone() };
@@ -171,7 +171,7 @@ impl Ask {
     }
 }
 
-/// A value as one word of a shell; it mostly has quotes of SQL in it.
+/// A value as one word of a shell; most values contain quotes of SQL.
 fn shell(value: &str) -> String {
     if !value.contains('\'') || value.contains('!') {
         return crate::text::quote(value);
@@ -183,10 +183,10 @@ fn shell(value: &str) -> String {
 }
 
 impl Answers {
-    /// Takes a typed text as the answer.
+    /// Reads a typed text as the answer.
     ///
     /// # Errors
-    /// It is none; what to type.
+    /// The text is not an answer; the error is what to type.
     pub fn take(&mut self, ask: &Ask, found: &Found, text: &str) -> Result<(), String> {
         let (about, owned) = (ask.about.clone(), text.to_owned());
         match ask.option {
@@ -232,7 +232,7 @@ impl Proposal {
     }
 }
 
-/// The description that fits a table as it was found; none without a table.
+/// Proposes a description for a table; `None` without a table.
 pub fn propose(found: &Found, answers: &Answers) -> Option<Proposal> {
     Some(Proposer { found, answers, table: found.table()? }.propose())
 }

@@ -1,4 +1,4 @@
-//! The parts of a statement that give back to the rows of another table what closed rows had taken.
+//! Parts of a closing statement that release, in another table, what closed rows had reserved.
 
 use super::{
     description::{Assignment, Change, Release},
@@ -7,21 +7,20 @@ use super::{
 };
 use crate::text::sql::identifier;
 
-/// A release in a statement.
+/// A release within a statement.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {
-    /// Distinguishes its parts of the statement.
+    /// Number of the release, for the names of its subqueries.
     pub(super) number: usize,
-    /// As it is described.
     pub(super) release: &'a Release,
-    /// Its table.
+    /// The table of the release.
     pub(super) relation: &'a Relation,
 }
 
-/// Each amount with the key of the row that it is for, where `where` compares that key with an expression.
+/// A release whose `where` compares the key of its table with an expression: that expression is the key of each amount.
 struct Direct {
     key: String,
-    /// The other conditions.
+    /// The other conditions of `where`.
     rest: Vec<String>,
 }
 
@@ -30,7 +29,7 @@ impl<'a> Part<'a> {
         &self.release.table.short
     }
 
-    /// The key of the table: each column, and its name between the parts of the statement.
+    /// The columns of the table's key, each with its alias in the subqueries.
     fn key(self) -> Vec<(String, String)> {
         let columns = self.relation.row_key().unwrap_or_default().iter().enumerate();
         columns.map(|(index, it)| (identifier(it), format!("key_{}", index + 1))).collect()
@@ -40,7 +39,7 @@ impl<'a> Part<'a> {
         self.key().into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether rows have to be as they were found: an amount is right whatever the row has become.
+    /// Whether a row must be unchanged since it was read; an amount can be added to any version of the row.
     const fn needs_place(self) -> bool {
         !matches!(self.release.change, Change::Add(_))
     }
@@ -52,7 +51,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Key and place, as they are selected from the table.
+    /// Key and `ctid`, as they are selected from the table.
     fn columns(self) -> Vec<String> {
         let short = self.short();
         let key =
@@ -60,7 +59,7 @@ impl<'a> Part<'a> {
         key.chain(self.needs_place().then(|| format!("{short}.ctid AS place"))).collect()
     }
 
-    /// `article.article_no = ANY (ARRAY[back.key_1])`, of each column of the key.
+    /// `article.article_no = ANY (ARRAY[back.key_1])`, for each column of the key.
     fn is_key_of(self, alias: &str) -> String {
         let short = self.short();
         let equal = self
@@ -70,7 +69,7 @@ impl<'a> Part<'a> {
         equal.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Its amounts can be summed without a look at the table, which is then changed in the order of its key.
+    /// Whether amounts can be summed without reading the table. The table is then changed in the order of its key.
     pub(super) fn is_direct(self) -> bool {
         self.direct().is_some()
     }
@@ -103,14 +102,14 @@ impl<'a> Part<'a> {
         key.filter(|_| is_alone && (has_from || rest.is_empty())).map(|key| Direct { key, rest })
     }
 
-    /// Each due row with the rows that it gives something back to.
+    /// The subquery of due rows, each with the rows of the table that it releases.
     pub(super) fn needed(self) -> String {
         let mut columns = self.columns();
         let amounts = (1..).zip(self.amounts());
         columns.extend(amounts.map(|(index, (_, amount))| format!("{amount} AS amount_{index}")));
         let from = self.release.from.as_ref().map_or_else(String::new, |from| format!("{from}, "));
         let (short, table) = (self.short(), &self.relation.name);
-        // A subquery of its own: otherwise PostgreSQL may compare each row of an empty table with each.
+        // A subquery with OFFSET 0: otherwise PostgreSQL may compare all pairs of rows if the table was empty.
         let (found, condition) = match (self.direct(), &self.key()[..]) {
             (Some(Direct { key, rest }), [(column, _)]) => (
                 format!(
@@ -138,7 +137,7 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// The rows that something is given back to, locked in the order of their key.
+    /// The subquery that locks the rows to release, in the order of their key.
     pub(super) fn held(self, waiting: Waiting) -> String {
         let (short, number) = (self.short(), self.number);
         let key = self.key();
@@ -170,7 +169,7 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// The due rows that need what is not locked.
+    /// The due rows for which a row to release is not locked.
     pub(super) fn missing(self) -> String {
         let number = self.number;
         let place = if self.needs_place() { ", place" } else { "" };
@@ -180,7 +179,7 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// The change of the table: each row once.
+    /// The change of the table, once per row.
     pub(super) fn released(self) -> String {
         let (number, names) = (self.number, self.key_names());
         let closed = "(overdue_key IN (SELECT overdue_key FROM closed)) IS TRUE";
@@ -199,7 +198,7 @@ impl<'a> Part<'a> {
     }
 
     fn sums(self) -> String {
-        // A sum of bigint is numeric, and no operator of PostgreSQL's own takes both.
+        // The sum of bigint values is numeric, and PostgreSQL has no operator for both types.
         let sums = (1..).zip(self.amounts()).map(|(index, (column, _))| {
             let kind = self.relation.kind_of(column).unwrap_or("numeric");
             format!("coalesce(sum(amount_{index})::{kind}, '0') AS amount_{index}")
@@ -230,8 +229,8 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// All parts of a release that is direct: sums for each row of the table, which is changed in the order of its key. The statement
-    /// waits for the rows that another session has locked.
+    /// All parts of a direct release: sums per row of the table, which is changed in the order of its key. The statement waits for
+    /// rows that another session has locked.
     pub(super) fn summed(self) -> String {
         let Some(Direct { key, rest }) = self.direct() else { return String::new() };
         let number = self.number;
@@ -266,12 +265,12 @@ pub(super) fn assigned(assignments: &[Assignment]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it is one column, which no operator belongs to.
+/// Whether the text is a single column without operators.
 fn is_operand(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || "_.\"".contains(it))
 }
 
-/// The conditions between the `AND` of the outermost level. A condition with `BETWEEN` or `CASE` is not taken apart.
+/// Splits a condition at each `AND` of the outermost level. A condition with `BETWEEN`, `CASE` or `OR` is not split.
 fn conjuncts(condition: &str) -> Vec<String> {
     let upper = condition.to_ascii_uppercase();
     if upper.contains("BETWEEN") || upper.contains("CASE") || upper.contains(" OR ") {

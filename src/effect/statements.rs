@@ -13,33 +13,33 @@ use crate::text::sql::{identifier, literal};
 /// The statements of an effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statements {
-    /// Locks the rows of a batch, in the same transaction before `close`; `$1 text[]` ids. None where `close` does it itself.
+    /// Locks the rows of a batch before `close`, in the same transaction; `$1 text[]` ids. `None` if `close` locks them itself.
     pub lock: Option<String>,
-    /// `$1 text[]` ids, `$2 text` path, and `$3 jsonb` traces if it takes them → `order_id`, `outcome`, `due_at`, `decided_at`.
+    /// `$1 text[]` ids, `$2 text` path, and optionally `$3 jsonb` traces → `order_id`, `outcome`, `due_at`, `decided_at`.
     pub close: String,
-    /// The same, and it waits for no lock.
+    /// `close` with SKIP LOCKED, so that it never waits for a lock.
     pub close_contended: Option<String>,
-    /// `$1 bigint` limit, `$2 bigint` grace in ms, `$3 timestamptz` and `$4 text` the order before → `order_id`,
-    /// `due_at`; without it nothing is swept.
+    /// `$1 bigint` limit, `$2 bigint` grace in ms, `$3 timestamptz` and `$4 text` the order before → `order_id`, `due_at`. Without
+    /// this statement the effect is not swept.
     pub overdue: Option<String>,
 }
 
-/// The locks that a statement waits for.
+/// Whether a statement waits for locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// Until a lock on what is released is free.
+    /// Waits for locks on the rows to release.
     Waits,
-    /// For nothing: rows that another session has locked are skipped.
+    /// Skips rows that another session has locked.
     Passes,
 }
 
-/// A description together with what the catalog says of its tables.
+/// A description together with the facts about its tables.
 pub(super) struct Writer<'a> {
     pub(super) description: &'a Description,
     pub(super) facts: &'a Facts,
-    /// The deadline as `timestamptz`, whatever the time zone of the session is.
+    /// The deadline as `timestamptz`, whatever the time zone of the session.
     pub(super) deadline: String,
-    /// Whether rows are closed before their deadline.
+    /// Whether rows are also closed before their deadline.
     pub(super) is_trial: bool,
     /// Releases in the order of their tables' names, which is the order of their locks.
     pub(super) releases: Vec<(&'a Release, &'a Relation)>,
@@ -64,7 +64,7 @@ impl Statements {
 /// The privileges that a role needs to run the effect, with their tables.
 pub(crate) fn rights(description: &Description, facts: &Facts) -> Vec<(&'static str, String)> {
     let of = |change: &Change| match change {
-        // Locking a row takes UPDATE as well.
+        // A row lock also needs UPDATE.
         Change::Delete => "SELECT, UPDATE, DELETE",
         Change::Add(_) | Change::Set(_) => "SELECT, UPDATE",
     };
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
         self.description.key.iter().map(kind).collect()
     }
 
-    /// The key of `row` as a message has it.
+    /// SQL of the key of `row`, as messages spell it.
     pub(super) fn key_text(&self) -> String {
         match &self.key("row")[..] {
             [column] => format!("{column}::text"),
@@ -196,7 +196,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A row is deleted, or a condition on other tables is judged: a payment that refers to the row by a foreign key has to wait.
+    /// The lock is stronger if the row is deleted, or if `unless` reads other tables: a payment that refers to the row by a foreign
+    /// key must then wait.
     fn row_lock(&self) -> &'static str {
         if self.description.unless.is_some() || self.description.change == Change::Delete {
             "FOR UPDATE"
@@ -237,7 +238,7 @@ FROM (
     pub(super) fn close(&self, waiting: Waiting) -> String {
         let Description { name, open, unless, change, event, .. } = self.description;
         let (own, outcome) = (&self.facts.own_schema, self.description.outcome());
-        // The setting of a transaction is empty behind it, and not missing any more.
+        // After the transaction the setting is empty, but no longer missing.
         let locked = "nullif(current_setting('overdue.locked', true), '')";
         let (locked_from, locked_where) = if self.has_place() {
             (format!("{} AS row", self.table()), format!("row.ctid = ANY ({locked}::tid[])"))
@@ -278,7 +279,7 @@ WITH locked AS MATERIALIZED (
         }
         add(&mut sql, "\n)");
         let parts = self.parts();
-        // With one table whose rows are found by their key, sums are enough: rows are changed in the order of the key.
+        // If a single table's rows are found by their key, sums are enough: rows are changed in the order of the key.
         let is_direct = waiting == Waiting::Waits && parts.len() == 1 && parts[0].is_direct();
         let mut missing = Vec::new();
         for part in parts.iter().filter(|_| !is_direct) {
@@ -391,12 +392,12 @@ WHERE (SELECT count(*) FROM locked) < pg_catalog.cardinality($1::text[])
         sql
     }
 
-    /// Whether the place of a row says which row it is: not where partitions have the same places.
+    /// Whether `ctid` identifies a row; it does not across partitions.
     fn has_place(&self) -> bool {
         self.facts.table.partitions.is_empty() && self.facts.table.kind == "r"
     }
 
-    /// How a row that was read is found again to be changed: columns, the condition, and why.
+    /// How the change finds a locked row again: columns, condition, and the reason as a comment of the statement.
     fn found_again(&self) -> (String, String, &'static str) {
         if self.has_place() {
             let how = "The rows are locked, so each is at the place where it was read.";
@@ -427,7 +428,7 @@ fn usable(key: &'static str, relation: &Relation) -> Result<(), Mistake> {
     }
 }
 
-/// A part of a key of several columns, decoded.
+/// SQL that decodes a part of a key with several columns.
 pub(super) fn part(key: &str, number: usize) -> String {
     format!(
         "replace(replace(replace(split_part({key}, '/', {number}), '%20', ' '), '%2F', '/'), '%25', '%')"

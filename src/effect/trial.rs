@@ -1,4 +1,4 @@
-//! A described effect on rows that are due or not, in a transaction that is rolled back.
+//! Trial of a described effect on rows that are due or not, in a transaction that is rolled back.
 
 use super::{
     description::{Change, Description, Mistake},
@@ -7,27 +7,26 @@ use super::{
 };
 use crate::text::sql::identifier;
 
-/// Statements that show what an effect does to rows, due or not, in a transaction that is rolled back.
+/// Statements that show the changes by an effect to rows, due or not, in a transaction that is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trial {
     /// Locks the rows; `$1 text[]` keys.
     pub lock: String,
-    /// Closes them whatever their deadline is; parameters as [`Statements::close`].
+    /// Closes the rows whatever their deadline; parameters as for [`Statements::close`].
     pub close: String,
-    /// The table of the effect, and then of each release.
+    /// The table of the effect, followed by the table of each release.
     pub targets: Vec<TrialTarget>,
 }
 
-/// Statements that show the rows of a table before and after.
+/// Statements that read the rows of a table before and after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrialTarget {
-    /// The name of the table.
     pub table: String,
-    /// The columns that amounts are added to.
+    /// Columns to which amounts are added.
     pub columns: Vec<String>,
     /// `$1 text[]` keys of rows of the effect → `key jsonb`, `image jsonb`.
     pub before: String,
-    /// `$1 jsonb` an array of these keys → the same.
+    /// `$1 jsonb` an array of these keys → `key jsonb`, `image jsonb`.
     pub after: String,
 }
 

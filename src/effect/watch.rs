@@ -1,4 +1,4 @@
-//! The program that closes rows today, watched by this one: which rows came due, when each of them was no longer open, and how a deadline of ours
+//! Watches the program that closes rows today: which rows came due, when each was no longer open, and how the effect's deadline
 //! compares with that.
 
 use std::{
@@ -12,31 +12,31 @@ use serde::Serialize;
 
 use crate::text::{counted, length, millis};
 
-/// Rows that are named one by one in a report.
+/// Limit of rows that a report names.
 const SHOWN: usize = 10;
-/// Durations below it are kept to the millisecond, longer ones to three digits: a look is no finer.
+/// Shorter durations are kept to the millisecond, longer ones to three digits: polls are no finer.
 const DIGITS: u64 = 1_000;
 
-/// A row that was open before, as a look finds it.
+/// The state of a row at a poll, if the row was open before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It is open.
+    /// The row is open.
     Open {
-        /// Its deadline; NULL is never.
+        /// The deadline; `None` means never.
         due_at: Option<Timestamp>,
-        /// Whether `unless` keeps it open.
+        /// Whether `unless` keeps the row open.
         is_kept: bool,
     },
-    /// It is not open.
+    /// The row is not open.
     Left {
-        /// Whether it has the state that the effect sets; not known where that is no constant.
+        /// Whether the row has the state that the effect sets; `None` if that state is no constant.
         is_closed: Option<bool>,
     },
-    /// There is no such row any more.
+    /// The row no longer exists.
     Deleted,
 }
 
-/// How a row ended.
+/// The way in which a row ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -46,35 +46,35 @@ pub enum Ending {
     Deleted,
     /// Closed before its deadline.
     ClosedEarly,
-    /// No longer open before its deadline: paid, cancelled, deleted.
+    /// Paid, cancelled or deleted before its deadline.
     LeftBefore,
-    /// No longer open after its deadline, in another state than the effect sets.
+    /// Left the open state after its deadline, for another state than the effect sets.
     LeftAfter,
 }
 
 /// The end of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ended {
-    /// Its key, as a message has it.
+    /// The key, as messages spell it.
     pub key: String,
-    /// Its deadline, when the effect would have closed it.
+    /// The deadline, at which the effect would have closed the row.
     pub due_at: Timestamp,
-    /// The first look that did not find it open.
+    /// The first poll that did not find the row open.
     pub seen_at: Timestamp,
-    /// How.
+    /// The way in which the row ended.
     pub ending: Ending,
 }
 
-/// A row that is open.
+/// An open row.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     due_at: Timestamp,
-    /// The last look that found it open.
+    /// The last poll that found the row open.
     seen_open: Timestamp,
     is_kept: bool,
 }
 
-/// Rows that are remembered, and what became of others.
+/// Open rows that are remembered, and statistics of ended ones.
 #[derive(Debug)]
 pub struct Watch {
     most: usize,
@@ -90,7 +90,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing is seen yet; at most `most` open rows are remembered at a time.
+    /// Starts without rows; at most `most` open rows are remembered at a time.
     pub fn new(most: usize, began: Timestamp) -> Self {
         Self {
             most,
@@ -106,13 +106,13 @@ impl Watch {
         }
     }
 
-    /// How many open rows are remembered.
+    /// Number of remembered open rows.
     pub fn remembered(&self) -> usize {
         self.rows.len()
     }
 
-    /// Takes the rows that are open at a look. The keys of rows that were open before and are not among them: they are to be
-    /// [found](Self::found).
+    /// Records the rows that a poll found open. Returns the keys of remembered rows that were not among them, for
+    /// [`found`](Self::found).
     pub fn open(&mut self, now: Timestamp, open: &[(String, Timestamp)]) -> Vec<String> {
         let seen: HashSet<&str> = open.iter().map(|(key, _)| key.as_str()).collect();
         let mut missing: Vec<String> =
@@ -131,7 +131,7 @@ impl Watch {
         missing
     }
 
-    /// Takes what was found of rows by their keys; gives those that have ended, by deadline.
+    /// Records the state of rows by their keys. Returns the rows that have ended, by deadline.
     pub fn found(
         &mut self,
         now: Timestamp,
@@ -172,7 +172,7 @@ impl Watch {
         ended
     }
 
-    /// Keys of the rows that are open after their deadline.
+    /// Keys of rows that are open after their deadline.
     pub fn overdue(&self, now: Timestamp) -> Vec<String> {
         let overdue = self.rows.iter().filter(|(_, row)| row.due_at <= now);
         let mut keys: Vec<String> = overdue.map(|(key, _)| key.clone()).collect();
@@ -180,7 +180,7 @@ impl Watch {
         keys
     }
 
-    /// The report of everything seen until `now`.
+    /// The report of all polls until `now`.
     pub fn report(&self, now: Timestamp) -> Report {
         let mut open: Vec<_> = self.rows.iter().filter(|(_, row)| row.due_at <= now).collect();
         open.sort_by_key(|(key, row)| (row.due_at, *key));
@@ -210,14 +210,14 @@ impl Watch {
     }
 }
 
-/// How a row ended that was open at an earlier look.
+/// Classifies the end of a row that was open at an earlier poll.
 fn ending(row: &Open, now: Timestamp, found: Found) -> Ending {
     let is_over = row.due_at <= now;
     match found {
         Found::Left { is_closed: Some(true) } if is_over => Ending::Closed,
         Found::Left { is_closed: Some(true) } => Ending::ClosedEarly,
         _ if !is_over => Ending::LeftBefore,
-        // Between the two looks it may have been paid in time.
+        // The row may have been paid in time between the two polls.
         Found::Left { is_closed: Some(false) } if row.seen_open < row.due_at => Ending::LeftBefore,
         Found::Left { is_closed: Some(false) } => Ending::LeftAfter,
         Found::Deleted => Ending::Deleted,
@@ -229,11 +229,11 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-/// A distribution of durations, in as much memory for millions of rows as for a few.
+/// A distribution of durations, whose memory does not grow with the number of rows.
 #[derive(Clone, Debug, Default)]
 struct Lateness {
     rows: usize,
-    /// How many of each, in milliseconds of three digits.
+    /// Counts by duration, in milliseconds cut to three digits.
     counts: BTreeMap<u64, usize>,
     longest_ms: u64,
 }
@@ -250,7 +250,7 @@ impl Lateness {
         self.longest_ms = self.longest_ms.max(ms);
     }
 
-    /// At most this part of the rows, in hundredths, took so long.
+    /// The percentile `hundredths`, in milliseconds.
     fn percentile(&self, hundredths: usize) -> u64 {
         let mut left = (self.rows * hundredths).div_ceil(100);
         for (ms, rows) in &self.counts {
@@ -275,13 +275,13 @@ impl Lateness {
 /// A distribution in four numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Half of them took no longer.
+    /// Median, in milliseconds.
     pub median_ms: u64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile, in milliseconds.
     pub p99_ms: u64,
-    /// The longest.
+    /// Maximum, in milliseconds.
     pub longest_ms: u64,
 }
 
@@ -295,53 +295,53 @@ impl fmt::Display for Summary {
 /// A row that stayed open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StillOpen {
-    /// Its key.
+    /// The key, as messages spell it.
     pub key: String,
-    /// Its deadline.
+    /// The deadline.
     pub due_at: Timestamp,
-    /// For how long it has been overdue.
+    /// Time since the deadline, in milliseconds.
     pub overdue_ms: u64,
 }
 
-/// A report of the looks.
+/// A report of all polls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Of the form of this answer.
+    /// Version of this format.
     pub version: u32,
-    /// The first look.
+    /// The first poll.
     pub from: Timestamp,
-    /// The last one.
+    /// The last poll.
     pub until: Timestamp,
-    /// Rows that were open after their deadline at a look, or closed after it: the effect would have closed them.
+    /// Rows that were open after their deadline at a poll, or closed after it: the effect would have closed them.
     pub came_due: usize,
-    /// From the deadline to the first look after a row was closed.
+    /// Time from the deadline to the first poll after a row was closed.
     pub closed: Summary,
-    /// Of the closed ones those that were deleted.
+    /// Closed rows that were deleted.
     pub deleted: usize,
     /// Rows that left after their deadline for another state than the effect sets: paid late, for instance.
     pub left_after: usize,
     /// Rows that are open after their deadline at the end.
     pub still_open: usize,
-    /// Of these, those that were overdue before the first look.
+    /// Rows still open that were overdue before the first poll.
     pub open_before_the_watch: usize,
-    /// Of these, those that `unless` keeps open.
+    /// Rows still open because of `unless`.
     pub kept_open: usize,
-    /// The first ten of these.
+    /// The ten rows that have been open longest after their deadline.
     pub longest_open: Vec<StillOpen>,
-    /// From the first look after a row was closed to its deadline, which came later.
+    /// Time from the first poll after a row was closed to its later deadline.
     pub closed_early: Summary,
     /// Rows that left before their deadline: paid or otherwise.
     pub left_before: usize,
-    /// Rows that have no deadline any more.
+    /// Rows whose deadline was removed.
     pub without_deadline: usize,
     /// Rows that are open before their deadline at the end.
     pub not_yet_due: usize,
-    /// Whether there were more open rows than are remembered.
+    /// Whether there were more open rows than the limit.
     pub forgot_rows: bool,
 }
 
 impl Report {
-    /// The deadline of the effect, compared with the times at which rows are closed today.
+    /// Compares the deadline of the effect with the times at which rows are closed today.
     pub fn comparison(&self) -> Option<String> {
         let Self { closed, closed_early, .. } = self;
         let early = shown(closed_early.median_ms);
@@ -461,12 +461,12 @@ impl fmt::Display for Ended {
     }
 }
 
-/// In whole seconds, where it is that long.
+/// A duration, in whole seconds from ten seconds on.
 fn shown(ms: u64) -> String {
     length(Duration::from_millis(if ms < 10_000 { ms } else { ms / 1_000 * 1_000 }))
 }
 
-/// To the second, as people read it.
+/// A time for people, to the second.
 fn second(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).map_or_else(|_| time.to_string(), |it| it.to_string())
 }

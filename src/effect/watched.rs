@@ -1,4 +1,4 @@
-//! Whether rows that were open are so still.
+//! The query whether rows are still open.
 
 use super::{
     description::{Change, Description, Mistake},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::text::sql::identifier;
 
-/// The statement that says what has become of rows, for those who watch what closes them today.
+/// The statement that reads the state of rows, for `effect watch`, which observes what closes them today.
 ///
 /// # Errors
 /// The description does not fit the tables.
@@ -38,7 +38,8 @@ FROM {from} WHERE {condition}
         )
     }
 
-    /// Whether a row has the state that the effect sets: by the constants among its columns that the condition `open` names.
+    /// SQL whether a row has the state that the effect sets. It compares the constants in `set` for columns that the condition
+    /// `open` names.
     pub(super) fn closed_state(&self) -> String {
         let Description { open, change, .. } = self.description;
         let Change::Set(assignments) = change else { return "NULL::boolean".to_owned() };
@@ -59,7 +60,7 @@ FROM {from} WHERE {condition}
     }
 }
 
-/// A number, a truth value, or a text, with a type or without.
+/// Whether a value is a number, a truth value, or a text, with or without a type.
 fn is_constant(value: &str) -> bool {
     let value = value.trim();
     if let Some(text) = value.strip_prefix('\'') {

@@ -1,4 +1,4 @@
-//! What became of orders, and what must hold of them.
+//! The outcome of the orders of a run, and the invariants of the run.
 
 use std::{fmt, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{OrderService, STOCK};
 use crate::store::StoreError;
 
-/// Percentiles of how late orders were final, in milliseconds.
+/// Percentiles of the lateness of orders, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, with their unit")]
 pub(crate) struct Percentiles {
@@ -17,59 +17,57 @@ pub(crate) struct Percentiles {
     pub max_ms: f64,
 }
 
-/// What became of the orders of a run, without its last one.
+/// The outcome of the orders of a run, without its last one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, with their unit")]
 pub(crate) struct Outcome {
     pub orders: u64,
     pub paid: u64,
-    /// Their payment came after the deadline, and before overdue closed them.
+    /// Orders whose payment came after the deadline, but before overdue closed them.
     pub paid_late: u64,
-    /// How long after its deadline the last of these was paid.
+    /// The highest lateness of these payments.
     pub paid_late_max_ms: f64,
     pub closed: u64,
     pub closed_by_message: u64,
     pub closed_in_burst: u64,
     pub closed_by_sweep: u64,
-    /// From the first to the last.
+    /// The rate from the first closing to the last.
     pub closed_per_s: f64,
     pub still_unpaid: u64,
-    /// From the deadline to the final state; `None` if none was closed.
+    /// Time from the deadline to the final state; `None` if no order was closed.
     pub lateness: Option<Percentiles>,
-    /// Whether an order counts as final with its commit; otherwise with the statement before it.
+    /// Whether an order counts as final with its commit; otherwise with the statement before.
     pub lateness_by_commit: bool,
 }
 
 /// An invariant, and whether it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Invariant {
-    /// What must hold.
+    /// The rule.
     pub what: String,
-    /// How many rows break it.
+    /// Rows that break the rule.
     pub broken: u64,
-    /// One of them, and what is wrong with it.
+    /// An example of such a row, and its fault.
     pub example: Option<String>,
 }
 
-/// What the order service was answered about an order.
+/// An answer that the order service got about an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OrderAnswer {
-    /// The id of the order.
     pub order: String,
     /// `created`, `taken` or `refused`.
     pub answer: &'static str,
 }
 
 impl OrderService {
-    /// What became of the orders of the run.
+    /// The outcome of the orders of the run.
     pub(crate) async fn outcome(&self) -> Result<Outcome, StoreError> {
         const SQL: &str = include_str!("../../sql/service_outcome.sql");
         let ids = format!("{}-", self.run);
         Ok(Outcome::of(&self.store.one("service_outcome", SQL, &[&ids]).await?))
     }
 
-    /// Every invariant of the run, those that hold and those that do not. `finished` says whether every order has had the
-    /// time to become final.
+    /// Checks every invariant of the run. `finished`: every order has had the time to become final.
     pub(crate) async fn invariants(
         &self,
         finished: bool,
@@ -127,7 +125,7 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// A number per second, rounded to a whole one; 0 if no time has passed.
+/// A rate per second, rounded to a whole number; 0 if no time has passed.
 pub(crate) fn per_second(number: u64, took: Duration) -> f64 {
     let number = u32::try_from(number).map_or(f64::MAX, f64::from);
     if took.is_zero() { 0.0 } else { (number / took.as_secs_f64()).round() }

@@ -1,5 +1,5 @@
-//! From spans to requests. One task sends them, a request after the other; what comes faster than the collector takes it is lost,
-//! and counted.
+//! Sends spans in requests, one after the other, from a single task. If spans are made faster than the collector takes them, the
+//! excess is lost and counted.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,24 +24,24 @@ use crate::{
     wire::Trace,
 };
 
-/// Spans that wait; one has about a kilobyte.
+/// Limit of waiting spans; a span has about a kilobyte.
 const WAITING: usize = 8_192;
-/// Spans in a request.
+/// Limit of spans in a request.
 const AT_ONCE: usize = 512;
-/// How long the first of a request waits for others.
+/// Time that the first span of a request waits for others.
 const GATHER: Duration = Duration::from_millis(500);
-/// For a request. A collector is near, and answers when it has put the spans into its own queue.
+/// Limit of a request. A collector is near, and answers when the spans are in its own queue.
 const REQUEST: Duration = Duration::from_secs(10);
-/// What its resource is called if nothing else is said.
+/// The service name if the environment sets none.
 const SERVICE: &str = "overdue";
 
 enum Item {
     Span(Box<SpanData>),
-    /// Everything before it is sent, or lost.
+    /// All spans before this item are sent or lost.
     Emptied(oneshot::Sender<()>),
 }
 
-/// Spans on their way.
+/// The queue of spans to send.
 #[derive(Debug)]
 pub(super) struct Queue(mpsc::Sender<Item>);
 
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// Waits until everything is sent, or lost.
+    /// Waits until all spans are sent or lost.
     pub(super) async fn empty(&self) {
         let (emptied, done) = oneshot::channel();
         if self.0.send(Item::Emptied(emptied)).await.is_ok() {
@@ -61,21 +61,21 @@ impl Queue {
     }
 }
 
-/// Begins to send to a collector. What OpenTelemetry calls the resource and the headers of requests is in the environment
-/// (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
+/// Begins to send to a collector. The environment gives OpenTelemetry's resource and the headers of requests (`OTEL_SERVICE_NAME`,
+/// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
 pub(super) fn open(url: &str) -> Result<Queue, String> {
     let is_url = url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     if !is_url {
         return Err("write a URL such as http://127.0.0.1:4318".to_owned());
     }
-    // A proxy for webhooks does not reach a collector on this machine, and the headers are for the collector alone.
+    // A proxy for webhooks does not reach a collector on this machine, and the headers must reach the collector alone.
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-    // Looking for CAs takes time and memory.
+    // Loading CAs takes time and memory.
     let client = if url.starts_with("https") { client } else { client.tls_certs_only([]) };
     let client = client.timeout(REQUEST).build().map_err(|error| error.to_string())?;
     let exporter = SpanExporter::builder()
         .with_http()
-        // What the environment says of it is for other programs, too.
+        // The environment's protocol is meant for other programs, too.
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(format!("{}/v1/traces", url.trim_end_matches('/')))
         .with_http_client(client)
@@ -101,7 +101,7 @@ fn resource() -> Resource {
         .build()
 }
 
-/// Until the worker ends.
+/// Runs until the worker ends.
 async fn send(exporter: SpanExporter, mut queue: mpsc::Receiver<Item>) {
     let mut is_refused = false;
     while let Some(first) = queue.recv().await {
@@ -118,7 +118,7 @@ async fn send(exporter: SpanExporter, mut queue: mpsc::Receiver<Item>) {
         }
         let count = spans.len();
         if count > 0 {
-            // The time-out of the client ends a body that never comes as well; this one is for a name that nobody resolves.
+            // The client's time-out also ends a body that never arrives; this time-out is for a name that is never resolved.
             let sent = timeout(2 * REQUEST, exporter.export(spans)).await;
             match sent.map_err(|_| "no answer".to_owned()) {
                 Ok(Ok(())) if std::mem::take(&mut is_refused) => telemetry::spans_taken(),
@@ -138,7 +138,7 @@ fn refused(spans: usize, is_refused: &mut bool, reason: &str) {
     telemetry::spans_refused(spans, first, reason);
 }
 
-/// The spans of one batch.
+/// Makes the spans of one batch.
 pub(super) struct NewSpans<'a> {
     batch: Batch<'a>,
     orders: usize,
@@ -147,7 +147,7 @@ pub(super) struct NewSpans<'a> {
 }
 
 impl<'a> NewSpans<'a> {
-    /// By the clock of this machine: a collector compares it with those of other services.
+    /// Uses the clock of this machine: a collector compares these times with times of other services.
     #[expect(clippy::disallowed_methods, reason = "no order is decided by it")]
     pub(super) fn of(batch: Batch<'a>, orders: usize) -> Self {
         let ended = SystemTime::now();
@@ -155,10 +155,10 @@ impl<'a> NewSpans<'a> {
         Self { batch, orders, began, ended }
     }
 
-    /// Of an order, below what its publisher did.
+    /// The span of an order, as a child of its publisher's span.
     pub(super) fn of_order(&self, id: &OrderId, trace: &Trace, outcome: &Outcome) -> SpanData {
         let ids = (TraceId::from_hex(trace.trace_id()), SpanId::from_hex(trace.span_id()));
-        // It was read as such.
+        // The trace was parsed from valid ids.
         let (trace_id, parent) =
             (ids.0.unwrap_or(TraceId::INVALID), ids.1.unwrap_or(SpanId::INVALID));
         let state = trace.state().and_then(|state| state.parse::<TraceState>().ok());
@@ -179,7 +179,7 @@ impl<'a> NewSpans<'a> {
         span
     }
 
-    /// Of the orders of a batch that belong to no trace, in a trace of its own.
+    /// The span of all orders of a batch that belong to no trace, in a new trace.
     pub(super) fn of_orders(&self, outcomes: &[&Outcome]) -> SpanData {
         let trace_id = TraceId::from(rand::random::<u128>().max(1));
         let mut span = self.span(trace_id, SpanId::INVALID, TraceState::default());

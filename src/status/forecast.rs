@@ -1,83 +1,85 @@
-//! What the next hours bring, and how late the largest bursts in them will be closed.
+//! Forecast of the next hours: due orders, and the lateness of the largest bursts.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Orders per second that are assumed where fewer were to be closed: half of what a worker does on two cores beside the broker.
+/// The assumed rate in orders per second, if fewer orders were due: half of a worker's rate on two cores that it shares with the
+/// broker.
 const ASSUMED_PER_S: u32 = 1_000;
-/// Bursts that are told.
+/// Limit of the reported bursts.
 const MOST_BURSTS: usize = 5;
-/// Minutes of the last hour.
+/// Buckets of the last hour, a minute each.
 const MINUTES: usize = 60;
 
-/// How fast orders are closed when many are due.
+/// The rate at which orders are closed when many are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ClosingRate {
     /// Orders per second.
     pub per_s: f64,
-    /// Whether that was seen in the last hour; otherwise it is assumed, since fewer orders were due.
+    /// Whether the rate was measured in the last hour; otherwise it is assumed, because fewer orders were due.
     pub measured: bool,
 }
 
-/// What was closed in the last hour.
+/// Closings of the last hour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LastHour {
-    /// Orders by message, burst and sweep together.
+    /// Orders of all paths: message, burst and sweep.
     pub all: Lateness,
-    /// By each path that closed some.
+    /// Orders of each path that closed some.
     pub by_path: BTreeMap<String, Lateness>,
     /// Orders closed in each minute, the oldest first.
     pub minutes: Vec<u64>,
-    /// What could be closed per second.
+    /// The rate of closing.
     pub rate: ClosingRate,
 }
 
-/// From the deadline to the closing, in seconds.
+/// Time from the deadline to the closing, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
-    /// Orders.
+    /// Number of orders.
     pub orders: u64,
-    /// Half of them were late by at most so much.
+    /// The median.
     pub p50_s: f64,
-    /// 99 of 100 were.
+    /// The 99th percentile.
     pub p99_s: f64,
-    /// All of them were.
+    /// The maximum.
     pub max_s: f64,
 }
 
 /// Orders that come due.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DueSoon {
-    /// How far is looked ahead.
+    /// Hours that the forecast covers.
     pub hours: u32,
-    /// Past their deadline already.
+    /// Orders whose deadline has passed.
     pub overdue: u64,
-    /// Seconds of a bucket.
+    /// Width of a bucket, in seconds.
     pub bucket_s: u64,
-    /// How many come due in each bucket.
+    /// Orders that come due in each bucket.
     pub buckets: Vec<u64>,
-    /// Whether there are more than were counted: then the last buckets have too few.
+    /// Whether there are more orders than were counted: the last buckets are then too low.
     pub more: bool,
-    /// The largest, largest first.
+    /// The largest bursts, largest first.
     pub bursts: Vec<Burst>,
 }
 
-/// Orders that come due together: while some of them are being closed, the next ones are due.
+/// Orders that come due together: while the first are being closed, the next come due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Burst {
-    /// When it begins, in seconds from now.
+    /// Start, in seconds from now.
     pub in_s: u64,
-    /// From its first deadline to its last, in seconds.
+    /// Time from the first deadline to the last, in seconds.
     pub lasts_s: u64,
-    /// Orders.
+    /// Number of orders.
     pub orders: u64,
-    /// How late the last of them is closed at the most, as the rate predicts.
+    /// The highest lateness that the rate predicts, in seconds.
     pub late_s: f64,
 }
 
 impl ClosingRate {
-    /// `late` is the most that were closed in one second in which orders were late, so no more could be; `best` the most in any.
+    /// `late` is the highest number of orders closed in a second with late orders, where all capacity was in use. `best` is the
+    /// highest of any second.
     pub fn of(late: u64, best: u64) -> Self {
         let assumed = u64::from(ASSUMED_PER_S);
         let seen = if late > 0 { late } else { best };
@@ -88,7 +90,7 @@ impl ClosingRate {
 }
 
 impl LastHour {
-    /// `minutes` are whole minutes ago, and how many were closed then.
+    /// `minutes` are pairs of whole minutes ago and closed orders.
     pub fn new(
         all: Lateness,
         by_path: BTreeMap<String, Lateness>,
@@ -104,7 +106,7 @@ impl LastHour {
 }
 
 impl DueSoon {
-    /// `seconds` are those from now in which orders come due, with how many; what is overdue is at -1.
+    /// `seconds` maps seconds from now to the orders that come due in them; overdue orders are at -1.
     pub fn new(hours: u32, seconds: &BTreeMap<i64, u64>, more: bool, rate: ClosingRate) -> Self {
         let width_s = match hours {
             0..=1 => 60,
@@ -130,8 +132,7 @@ impl DueSoon {
     }
 }
 
-/// The largest bursts. Orders of one second are taken to be due at its beginning, so none is closed later than is said, at this
-/// rate.
+/// The largest bursts. All orders of a second count as due at its start, so at this rate no order is closed later than predicted.
 fn bursts(seconds: &BTreeMap<i64, u64>, per_s: f64) -> Vec<Burst> {
     let mut bursts: Vec<Burst> = Vec::new();
     let (mut backlog, mut at) = (0.0_f64, 0);

@@ -1,4 +1,4 @@
-//! What database and broker say at one moment.
+//! Facts about database and broker at one moment.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use crate::condition::{Unpublished, obstacle::Obstacle, pause::Pause};
 
-/// Minutes that are looked ahead.
+/// Minutes of the forecast.
 pub const MINUTES: usize = 60;
 
-/// What was asked for, or why it is not known.
+/// An answer, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Known<T> {
     /// The answer.
     Known(T),
-    /// Why there is none.
+    /// The reason why there is no answer.
     Unknown(String),
 }
 
 impl<T> Known<T> {
-    /// The answer, where there is one.
+    /// The answer, if there is one.
     pub const fn get(&self) -> Option<&T> {
         match self {
             Self::Known(it) => Some(it),
@@ -29,104 +29,104 @@ impl<T> Known<T> {
     }
 }
 
-/// One reading.
+/// Facts at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reading {
     /// The topology's name.
     pub topology: String,
-    /// Where the database is, and what it says.
+    /// Facts about the database.
     pub database: Known<DatabaseReading>,
-    /// What the broker says.
+    /// Facts about the broker.
     pub broker: Known<BrokerReading>,
-    /// Timeouts whose orders no worker closes, the last one to end first.
+    /// Paused timeouts, the last one to end first.
     pub pauses: Known<Vec<Pause>>,
-    /// What the worker at `worker.listen` fails at, and why; empty where none answers.
+    /// Failing work of the worker at `worker.listen`; empty if no worker answers.
     pub failing: Vec<Failing>,
-    /// How old the broker's counts are at the most, in seconds.
+    /// Limit of the age of the broker's counts, in seconds.
     pub counts_age_s: u64,
-    /// An order that is overdue by more than this is late, in seconds (`worker.sweep_grace`).
+    /// Seconds after its deadline from which an open order is late (`worker.sweep_grace`).
     pub late_after_s: u64,
 }
 
-/// What a worker says of itself.
+/// A failing part of a worker, as the worker reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failing {
     /// `closing`, `sweep`, `relay`, `schedule`, `copies`, `broker` or `topology`.
     pub work: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Reading {
-    /// Why this work fails, as the worker says.
+    /// The reason of the worker for which this work fails.
     pub(super) fn why(&self, work: &str) -> Option<&str> {
         let failing = self.failing.iter().find(|failing| failing.work == work);
         failing.map(|failing| failing.reason.as_str())
     }
 }
 
-/// What the database says.
+/// Facts about the database.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DatabaseReading {
-    /// Its clock, `HH:MM:SS` in UTC.
+    /// The database's clock, `HH:MM:SS` in UTC.
     pub clock: String,
-    /// What was closed lately.
+    /// Orders closed lately.
     pub closings: Closings,
-    /// What is and comes due; not known where an effect has no `overdue_sql` that takes a place to begin at.
+    /// Orders that are due or come due; unknown if an effect has no `overdue_sql` with pages.
     pub due: Known<Due>,
-    /// What keeps overdue orders from being closed, tried as this user and rolled back.
+    /// The obstacle that keeps overdue orders from being closed, from an attempt as this user that was rolled back.
     pub obstacle: Option<Obstacle>,
-    /// Events that wait to be published.
+    /// Unpublished events.
     pub outbox: WaitingEvents,
-    /// Notices of `schedule()` that wait to be published; none where it is not in use.
+    /// Unpublished notices of `schedule()`; `None` if it is not in use.
     pub scheduled: Option<WaitingNotices>,
 }
 
-/// What was closed lately, as `closures` has it.
+/// Orders closed lately, from `closures`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Closings {
-    /// The time that is looked at, in seconds: five minutes, or less where more was closed than is looked at.
+    /// The time window, in seconds: five minutes, or less if it has more closures than are read.
     pub window_s: f64,
-    /// Orders closed in it.
+    /// Orders closed in the window.
     pub closed: u64,
     /// Orders closed per second in the last minute.
     pub closed_per_s: f64,
     /// Orders closed in the last minute that were due in it.
     pub due_last_minute: u64,
-    /// Half of them were late by at most so much, in seconds.
+    /// Median lateness, in seconds.
     pub p50_s: f64,
-    /// 99 of 100 were.
+    /// 99th percentile of the lateness.
     pub p99_s: f64,
-    /// All of them were.
+    /// Maximum of the lateness.
     pub max_s: f64,
-    /// Closed because their message came.
+    /// Orders closed by their message.
     pub by_message: u64,
-    /// Closed in a burst, ahead of their message.
+    /// Orders closed in a burst, before their message.
     pub by_burst: u64,
-    /// Found by the sweep: no message came for them.
+    /// Orders that the sweep closed without a message.
     pub by_sweep: u64,
-    /// And in the last minute: it goes on.
+    /// Orders that the sweep closed in the last minute: the cause persists.
     pub swept_last_minute: u64,
-    /// The most that were closed within one second, among the newest.
+    /// The highest number of orders closed in one second, among the newest.
     pub best_per_s: u64,
-    /// When the last one was, in seconds before now; none where nothing was closed in the window.
+    /// Seconds since the last closing; `None` if the window has none.
     pub last_s: Option<f64>,
 }
 
-/// Orders that are open, by deadline.
+/// Open orders by deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Due {
-    /// Past their deadline.
+    /// Orders whose deadline has passed.
     pub overdue: u64,
-    /// Of these, those whose deadline was in the last minute.
+    /// Overdue orders whose deadline was in the last minute.
     pub overdue_last_minute: u64,
-    /// How long the oldest of them has been overdue, in seconds.
+    /// Age of the oldest passed deadline, in seconds.
     pub oldest_s: u64,
-    /// How many come due in each of the next minutes.
+    /// Orders that come due in each of the next minutes.
     pub minutes: Vec<u64>,
-    /// When the next one comes due, in seconds from now.
+    /// Seconds until the next order comes due.
     pub next_s: Option<u64>,
-    /// Whether there are more than were counted.
+    /// Whether there are more orders than were counted.
     pub more: bool,
 }
 
@@ -144,7 +144,7 @@ impl Default for Due {
 }
 
 impl Due {
-    /// Of several effects together.
+    /// Adds the orders of another effect.
     pub fn and(mut self, other: &Self) -> Self {
         self.overdue += other.overdue;
         self.overdue_last_minute += other.overdue_last_minute;
@@ -157,12 +157,12 @@ impl Due {
         self
     }
 
-    /// Orders that come due within the time that is looked at.
+    /// Orders that come due within the next [`MINUTES`].
     pub fn coming(&self) -> u64 {
         self.minutes.iter().sum()
     }
 
-    /// The first of the minutes in which most come due, and how many; none where nothing does.
+    /// The first of the busiest minutes, and its orders; `None` if no order comes due.
     pub fn busiest(&self) -> Option<(usize, u64)> {
         let minutes = self.minutes.iter().copied().enumerate();
         let busiest = minutes.reduce(|one, other| if other.1 > one.1 { other } else { one });
@@ -170,16 +170,16 @@ impl Due {
     }
 }
 
-/// The outbox.
+/// Counts of the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WaitingEvents {
-    /// Events that wait, up to 100,000.
+    /// Waiting events, counted up to 100,000.
     pub events: u64,
     /// Whether more may wait than were counted.
     pub more: bool,
-    /// How long the oldest has, in seconds.
+    /// Age of the oldest waiting event, in seconds.
     pub oldest_s: u64,
-    /// Events that the broker refuses or does not confirm, and those that can never be published.
+    /// Events that the broker refuses or does not confirm, and events that can never be published.
     pub refused: u64,
 }
 
@@ -189,16 +189,16 @@ impl From<WaitingEvents> for Unpublished {
     }
 }
 
-/// Notices that order services have written with `schedule()`.
+/// Counts of the notices that order services wrote with `schedule()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WaitingNotices {
-    /// Notices that wait, up to 100,000.
+    /// Waiting notices, counted up to 100,000.
     pub notices: u64,
     /// Whether more may wait than were counted.
     pub more: bool,
-    /// How long the oldest has, in seconds.
+    /// Age of the oldest waiting notice, in seconds.
     pub oldest_s: u64,
-    /// Notices that were set aside: they cannot be published.
+    /// Notices that cannot be published.
     pub refused: u64,
 }
 
@@ -208,52 +208,52 @@ impl From<WaitingNotices> for Unpublished {
     }
 }
 
-/// What the broker says: counts that are some seconds old.
+/// Facts about the broker; the counts are some seconds old.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BrokerReading {
-    /// Queues that delay, shortest first.
+    /// Delay queues, shortest delay first.
     pub levels: Vec<Level>,
     /// Queues that workers consume.
     pub business: Vec<BusinessQueue>,
-    /// Messages in the parking lot; none where the broker does not say.
+    /// Messages in the parking lot; `None` if the broker does not report it.
     pub parked: Option<u64>,
-    /// The worst that `overdue verify` finds.
+    /// The worst finding of `overdue verify`.
     pub wrong: Option<Wrong>,
-    /// The most frequent reasons, with their messages, where the parking lot was looked into.
+    /// The most frequent reasons with their messages, if the parking lot was read.
     pub parked_reasons: Vec<(String, u64)>,
 }
 
-/// What is wrong on the broker.
+/// A finding about the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wrong {
-    /// It does not work, or messages can be lost, come early, or be stuck.
+    /// Whether the topology does not work, or messages can be lost, be early, or be stuck.
     pub is_error: bool,
-    /// What it is about, and what was found.
+    /// The subject and the finding.
     pub reason: String,
-    /// What to do.
+    /// The next step.
     pub next: String,
 }
 
-/// A queue that delays.
+/// A delay queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Level {
-    /// What it is called in a line: its level, or its queue where it is retired.
+    /// The name for a line: the level, or the queue if it is retired.
     pub name: String,
-    /// Whether only retries use it, as far as the topology says.
+    /// Whether only retries use the level, according to the topology.
     pub retry: bool,
-    /// Messages in it; none where the broker does not say.
+    /// Messages in the queue; `None` if the broker does not report it.
     pub waiting: Option<u64>,
 }
 
 /// A queue that workers consume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BusinessQueue {
-    /// The queue.
+    /// The queue's name.
     pub name: String,
-    /// Due, and with no worker yet.
+    /// Due messages that are not delivered yet.
     pub ready: Option<u64>,
-    /// With a worker and not acked: being closed, held for a rest, or locked by somebody else.
+    /// Unacked messages at workers: in a batch, waiting for their deadline, or with an order that another session has locked.
     pub in_hand: Option<u64>,
-    /// Consumers.
+    /// Number of consumers.
     pub consumers: Option<u64>,
 }

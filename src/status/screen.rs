@@ -1,4 +1,4 @@
-//! The screen: 80 columns, without colour, in characters that every terminal has.
+//! The screen of `overdue status`: 80 columns, without colour, in characters that every terminal has.
 
 use std::{fmt, time::Duration};
 
@@ -13,9 +13,9 @@ use crate::text::{about, counted, one_line};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
-/// Of the longest bar.
+/// Characters of the longest bar.
 const BAR: usize = 36;
-/// Levels that are shown; a ladder has more, most of them empty.
+/// Limit of the shown levels; a ladder has more, most of them empty.
 const LEVELS: usize = 16;
 
 impl fmt::Display for Reading {
@@ -48,7 +48,7 @@ fn state(f: &mut fmt::Formatter<'_>, state: &State) -> fmt::Result {
         Word::Late => "LATE",
         Word::Down => "DOWN",
     };
-    // The reason is never cut: it is what the screen is for.
+    // The reason is never cut, because it is the purpose of the screen.
     writeln!(f, "{word:<5} {}", one_line(&state.reason))?;
     state.next.iter().try_for_each(|next| writeln!(f, "      do: {next}"))
 }
@@ -77,12 +77,12 @@ fn database_lines(f: &mut fmt::Formatter<'_>, database: &DatabaseReading) -> fmt
     }
 }
 
-/// Before a number at which counting ended.
+/// Precedes a number that reached its limit.
 const fn more_than(is_more: bool) -> &'static str {
     if is_more { "more than " } else { "" }
 }
 
-/// What is said beside the number of those that wait.
+/// Age and refused rows, after the number of waiting rows.
 fn waiting(number: u64, oldest_s: u64, refused: u64) -> String {
     let age = about(Duration::from_secs(oldest_s));
     let age = if number > 0 { format!(", the oldest for {age}") } else { String::new() };
@@ -117,7 +117,7 @@ fn due_lines(f: &mut fmt::Formatter<'_>, due: &Due, closings: &Closings) -> fmt:
     writeln!(f, "            closed at best {}", judged(closings, needed, due))
 }
 
-/// What can be closed, as far as the last minutes show it, beside what has to be.
+/// Compares the best rate of the last minutes with the rate that is needed.
 fn judged(closings: &Closings, needed: f64, due: &Due) -> String {
     let best_per_s = closings.best_per_s;
     if closings.closed == 0 {
@@ -167,12 +167,12 @@ fn count(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
 
-/// A number of more than ten digits moves what is behind it.
+/// A number of more than ten digits would make the line too long.
 fn cut(line: &str) -> String {
     line.chars().take(WIDTH).collect()
 }
 
-/// Of others, in one line; what does not fit behind `from` columns is cut.
+/// A text of another program in one line, cut to the columns after `from`.
 fn fitted(text: &str, from: usize) -> String {
     let text = one_line(text);
     let room = WIDTH - from;
@@ -198,15 +198,15 @@ fn per_second(orders: u64, seconds: f64) -> f64 {
     f64_of(orders) / seconds
 }
 
-/// From nothing to the most.
+/// Shades from zero to the highest value.
 const SHADES: [char; 8] = [' ', '.', ':', '-', '=', '+', '*', '#'];
 
-/// `value` of `most`, as at most `width` characters; anything above zero has at least one.
+/// `value` of `most` as a bar of at most `width` characters; a value above zero has at least one.
 pub(super) fn bar(value: u64, most: u64, width: usize) -> String {
     "#".repeat(share(value, most, width))
 }
 
-/// One character per value.
+/// A character per value.
 pub(super) fn profile(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0);
     values.iter().map(|value| SHADES[share(*value, most, SHADES.len() - 1)]).collect()

@@ -1,4 +1,4 @@
-//! The first line: is all well, if not why, and what to type.
+//! The first line of the screen: the state, its reason, and what to type.
 
 use std::time::Duration;
 
@@ -13,38 +13,38 @@ use crate::{
     text::{about, counted, one_line},
 };
 
-/// Something that wants to be said, and what to do about it.
+/// A reason, and what to do about it.
 type Finding = (String, String);
 
 const RUN: &str = "start `overdue run`, or look at its log";
 
-/// How things are, worst last.
+/// The state in a word, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// Orders are closed on time.
     Ok,
-    /// Something wants to be looked at.
+    /// A person should check something.
     Look,
     /// Orders are late.
     Late,
-    /// Nobody can say.
+    /// The state is unknown.
     Down,
 }
 
-/// How things are, why, and what to do.
+/// The state, its reason, and the next step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// In a word.
+    /// The state in a word.
     pub word: Word,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What helps; none where all is well.
+    /// The next step; `None` if all is well.
     pub next: Option<String>,
 }
 
 impl State {
-    /// Out of one reading.
+    /// Judges one reading.
     pub fn of(reading: &Reading) -> Self {
         let (database, broker) = match (&reading.database, &reading.broker) {
             (Known::Unknown(why), _) => {
@@ -92,12 +92,12 @@ fn nothing_known(why: &str) -> String {
     format!("of the broker nothing is known: {why}")
 }
 
-/// Orders that wait longer than they should.
+/// Overdue open orders.
 struct WaitingOrders {
     text: String,
-    /// For longer than an order takes that is on its way.
+    /// Overdue for longer than an order normally takes.
     is_long: bool,
-    /// And nothing else was closed meanwhile.
+    /// Overdue for long, while no other order was closed.
     is_stuck: bool,
     is_late: bool,
 }
@@ -119,13 +119,13 @@ impl WaitingOrders {
         Self { text, is_long: long.is_some(), is_stuck, is_late }
     }
 
-    /// Where others are closed, those that wait are left to the sweep for a while, unless it is known why they wait.
+    /// While other orders are closed, waiting ones are left to the sweep for a while, unless their cause is known.
     const fn is_wrong(&self, is_known_why: bool) -> bool {
         self.is_late || self.is_stuck || self.is_long && is_known_why
     }
 }
 
-/// Whether orders are overdue for longer than it takes, and none was closed in the last moments.
+/// Whether orders are overdue for longer than normal, and none was closed in the last moments.
 pub(super) fn is_stuck(due: &Due, closings: &Closings) -> bool {
     let closed = closings.last_s.is_some_and(|ago| ago <= ON_ITS_WAY.as_secs_f64());
     due.overdue > 0 && due.oldest_s > ON_ITS_WAY.as_secs() && !closed
@@ -140,7 +140,7 @@ pub(super) fn closed_ago(closings: &Closings) -> String {
     }
 }
 
-/// What keeps orders from being closed at this moment.
+/// The reason why orders cannot be closed at this moment.
 fn cause(
     reading: &Reading,
     database: &DatabaseReading,
@@ -149,7 +149,7 @@ fn cause(
 ) -> Option<Finding> {
     let obstacle = database.obstacle.as_ref();
     let tried = |Obstacle { reason, next, .. }: &Obstacle| (one_line(reason), next.clone());
-    // What a worker's user may do nobody knows here: a right that this one lacks matters where nothing is closed.
+    // The rights of a worker's user are unknown here, so a missing right of this user matters only if no order is closed.
     let is_right = |obstacle: &&Obstacle| obstacle.kind == Kind::Right;
     let error = broker.and_then(|broker| broker.wrong.as_ref()).filter(|wrong| wrong.is_error);
     let found = obstacle.filter(|it| !is_right(it)).map(tried).or_else(|| error.map(said));
@@ -164,11 +164,11 @@ fn cause(
         Some((queue, RUN.to_owned()))
     };
     let lacks = obstacle.filter(|it| is_right(it) && (waiting.is_stuck || waiting.is_late));
-    // It may be the timeout of other orders than those that wait.
+    // A pause may concern other timeouts than the waiting orders have.
     found.or_else(unattended).or_else(|| paused(reading)).or_else(|| lacks.map(tried))
 }
 
-/// What somebody has stopped, or is letting go on.
+/// The first pause, or a resumption at a rate.
 fn paused(reading: &Reading) -> Option<Finding> {
     let pause = reading.pauses.get()?.first()?;
     let next = match pause.per_second {
@@ -182,7 +182,7 @@ fn said(Wrong { reason, next, .. }: &Wrong) -> Finding {
     (reason.clone(), next.clone())
 }
 
-/// What is known beside orders that are late, although nothing says why they are.
+/// Facts that may explain late orders, if no cause is known.
 fn beside(database: &DatabaseReading, broker: Result<&BrokerReading, &String>) -> Finding {
     let scheduled = database.scheduled.unwrap_or_default();
     if scheduled.notices > 0 && scheduled.oldest_s > ON_ITS_WAY.as_secs() {
@@ -216,7 +216,7 @@ fn beside(database: &DatabaseReading, broker: Result<&BrokerReading, &String>) -
     (reason, doctor())
 }
 
-/// What wants to be looked at although no order waits.
+/// Findings for a person, although no order waits.
 fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -> Option<Finding> {
     let because = |wrong: Option<String>, work: &str| {
         let why = reading.why(work).map_or_else(String::new, |why| format!(": {why}"));
@@ -227,7 +227,7 @@ fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -
     let scheduled = Unpublished::from(database.scheduled.unwrap_or_default());
     let scheduled = because(scheduled.of_schedule(condition::ON_ITS_WAY_OUT), "schedule");
     let parked = broker.parked.and_then(condition::parked);
-    // No longer than it goes on: after an outage it is what it should be, and then over.
+    // Only while it continues: after an outage the sweep should close orders, and then stop.
     let swept = condition::swept(database.closings.swept_last_minute);
     let swept = swept.map(|swept| format!("{swept}, in the last minute"));
     let all = [
@@ -238,7 +238,7 @@ fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -
     ];
     let mut found = all.into_iter();
     let found = found.find_map(|(wrong, next)| Some((wrong?, next.to_owned())));
-    // A difference that does no harm waits until what does is over.
+    // A harmless difference waits until harmful ones are repaired.
     found.or_else(|| broker.wrong.as_ref().map(said))
 }
 

@@ -1,5 +1,5 @@
-//! No history is closed by surprise: a described effect with new terms closes nothing while many rows are overdue, until a person has
-//! accepted them.
+//! A described effect with new terms closes nothing while more than ten rows are overdue, until a person has accepted the terms.
+//! Otherwise new terms could close a whole history.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::{
 };
 use crate::effect::description::Since;
 
-/// Rows that an effect with new terms may close unasked.
+/// Rows that an effect with new terms may close without acceptance.
 const UNASKED: usize = 10;
-/// Where counting the rows that wait ends.
+/// Limit for the count of waiting rows.
 const MOST: usize = 100_000;
 
 const ACCEPTED: &str = include_str!("../../sql/effect_accepted.sql");
@@ -22,26 +22,26 @@ const ACCEPT: &str = include_str!("../../sql/effect_accept.sql");
 /// Rows that an effect would close as soon as its terms are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Backlog {
-    /// How many, up to 100,000.
+    /// Counted up to 100,000.
     pub(crate) rows: usize,
     /// The earliest deadline.
     pub(crate) oldest: Option<DatabaseTime>,
-    /// The terms that were accepted before; none at the first start.
+    /// The terms that were accepted before; `None` at the first start.
     pub(crate) before: Option<String>,
 }
 
 impl Backlog {
-    /// Whether it is counted to its end.
+    /// Whether there may be more rows than were counted.
     pub(crate) const fn is_more(&self) -> bool {
         self.rows >= MOST
     }
 }
 
 impl Store {
-    /// Lets an effect close rows, or says why it waits.
+    /// Admits an effect, so that it closes rows.
     ///
     /// # Errors
-    /// More than ten rows are overdue by terms that were not accepted; or the database cannot be asked.
+    /// More than ten rows are overdue by terms that were not accepted, or the query fails.
     pub(crate) async fn admit(&self, effect: &Effect) -> Result<(), StoreError> {
         let Some(described) = effect.to_admit() else { return Ok(()) };
         self.refuse_backlog(effect).await?;
@@ -50,7 +50,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says why an effect closes nothing, if its terms are not accepted.
+    /// Fails with the reason if the terms of an effect are not accepted.
     pub(super) async fn refuse_backlog(&self, effect: &Effect) -> Result<(), StoreError> {
         let Some(described) = effect.to_admit() else { return Ok(()) };
         let Some(backlog) = self.backlog(effect, UNASKED + 1).await? else { return Ok(()) };
@@ -62,7 +62,7 @@ impl Store {
         })
     }
 
-    /// The rows for which a person is asked, counted up to `most`; `None` where the effect may close what is overdue.
+    /// Rows that need the acceptance of a person, counted up to `most`; `None` if the effect may close them.
     async fn backlog(&self, effect: &Effect, most: usize) -> Result<Option<Backlog>, StoreError> {
         let Some(Described { description, .. }) = effect.to_admit() else { return Ok(None) };
         let rows = self.rows("effect_accepted", ACCEPTED, &[&effect.name]).await?;
@@ -86,7 +86,6 @@ impl Store {
         Ok(Some(Backlog { rows, oldest, before }))
     }
 
-    /// All rows for which a person is asked.
     pub(crate) async fn whole_backlog(
         &self,
         effect: &Effect,
@@ -94,14 +93,14 @@ impl Store {
         self.backlog(effect, MOST).await
     }
 
-    /// Lets an effect close what is overdue by its terms.
+    /// Records the terms of an effect as accepted.
     pub(crate) async fn accept(&self, effect: &Effect) -> Result<(), StoreError> {
         let Some(description) = effect.description() else { return Ok(()) };
         self.rows("effect_accept", ACCEPT, &[&effect.name, &description.terms()]).await.map(drop)
     }
 }
 
-/// Why rows wait, and the lines that are new.
+/// The reason why rows wait, with the lines of the terms that are new.
 fn change(backlog: &Backlog, terms: &str) -> String {
     let Some(before) = &backlog.before else {
         return "they were overdue before it ran for the first time, and nothing says from which deadline on it closes rows"

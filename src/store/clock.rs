@@ -1,6 +1,6 @@
-//! The database's clock: a time as PostgreSQL has it, how exactly its clock is known here, and whether it was set.
+//! The database's clock: a time of PostgreSQL, the accuracy with which its clock is known here, and whether it was set.
 //!
-//! What is held here ends by the monotonic clock of this process: setting the clock of this machine changes nothing.
+//! Waits end by the monotonic clock of this process, so they do not depend on the wall clock of this machine.
 
 use std::{
     error::Error,
@@ -15,7 +15,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::{Store, StoreError};
 
-/// 2000-01-01 in UTC, since 1970.
+/// 2000-01-01 in UTC, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
 /// Microseconds since 2000-01-01 in UTC; `infinity` and `-infinity` are the ends of the range.
@@ -25,42 +25,39 @@ const EPOCH_US: i64 = 946_684_800_000_000;
 pub(crate) struct DatabaseTime(i64);
 
 impl DatabaseTime {
-    /// `-infinity`: before every order.
+    /// `-infinity`: before every deadline.
     pub(crate) const FIRST: Self = Self(i64::MIN);
 
-    /// From milliseconds since 1970.
     pub(crate) fn from_unix_ms(ms: u64) -> Self {
         let us = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000);
         Self(us.saturating_sub(EPOCH_US))
     }
 
-    /// The same as a time of the calendar; none for `infinity` and what is outside the years -9999 to 9999.
+    /// `None` for `infinity` and for times outside the years -9999 to 9999.
     pub(crate) fn timestamp(self) -> Option<Timestamp> {
         Timestamp::from_microsecond(self.0.checked_add(EPOCH_US)?).ok()
     }
 
-    /// As people read it, to the second.
+    /// Text for people, to the second.
     pub(crate) fn to_second(self) -> String {
         let second = self.timestamp().and_then(|it| Timestamp::from_second(it.as_second()).ok());
         second.map_or_else(|| self.to_string(), |second| second.to_string())
     }
 
-    /// So long after.
     pub(crate) fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// So long before.
     pub(crate) fn before(self, ago: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// By how many milliseconds it is after `other`; below zero if it is before that.
+    /// Milliseconds by which this time is after `other`; negative if it is before.
     pub(super) const fn ms_after(self, other: Self) -> i64 {
         self.0.saturating_sub(other.0) / 1_000
     }
 
-    /// From here to `later`: zero where that is before, 292,000 years where it is farther than that.
+    /// Time until `later`: zero if that is earlier, 292,000 years if it is farther away.
     pub(crate) fn until(self, later: Self) -> Duration {
         Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
@@ -107,33 +104,33 @@ impl ToSql for DatabaseTime {
     to_sql_checked!();
 }
 
-/// A duration as a parameter.
+/// A duration as a parameter of a statement, in milliseconds.
 pub(super) fn to_ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Two clocks that nobody sets run apart by less than this part of the time: 50 µs per second, as NTP keeps them.
+/// Two clocks that are not set drift apart by less than this part of the time: 50 µs per second, as NTP keeps them.
 const DRIFT: u32 = 20_000;
-/// PostgreSQL counts in microseconds.
+/// PostgreSQL counts time in microseconds.
 const GRAIN: Duration = Duration::from_micros(1);
 
-/// The time on another machine, as a reading shows it: exact to half of the round trip.
+/// The time on another machine, from one reading: exact to half of the round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockEstimate {
     here: Instant,
-    /// In microseconds, since whenever the other clock counts.
+    /// In microseconds, from any epoch of the other clock.
     there_us: i64,
     error: Duration,
 }
 
 impl ClockEstimate {
-    /// From an answer that said `there_us`, to a question that was sent and answered at these times.
+    /// A reading: a query was sent and answered at these times, and its answer is `there_us`.
     pub fn of_reading(sent: Instant, received: Instant, there_us: i64) -> Self {
         let half = received.saturating_duration_since(sent) / 2;
         Self { here: sent + half, there_us, error: half + GRAIN }
     }
 
-    /// What is best known after another reading. One that contradicts this one says that a clock was set.
+    /// The more exact of two readings. If the two contradict each other, a clock was set, and the newer one is returned.
     pub fn and(self, newer: Self) -> Self {
         if self.contradicts(newer) || newer.error <= self.error_at(newer.here) {
             newer
@@ -142,13 +139,13 @@ impl ClockEstimate {
         }
     }
 
-    /// By how many microseconds the other clock was set before another reading, forward or back; 0 if the two agree.
+    /// Microseconds by which the other clock was set before the newer reading, negative if back; 0 if the two agree.
     pub fn step_us(self, newer: Self) -> i64 {
         let step = newer.there_us.saturating_sub(self.expected_us(newer));
         if self.contradicts(newer) { step } else { 0 }
     }
 
-    /// Whether this is a reading from before another one.
+    /// Whether this reading was made before the other one.
     pub fn is_older(self, other: Self) -> bool {
         self.here < other.here
     }
@@ -157,7 +154,7 @@ impl ClockEstimate {
         self.apart(newer) > self.error_at(newer.here) + newer.error
     }
 
-    /// The first instant here at which it surely is `there_us` on the other clock; none where that is out of reach.
+    /// The first instant here at which the other clock has certainly reached `there_us`; `None` if that is out of range.
     pub fn surely(self, there_us: i64) -> Option<Instant> {
         let away_us = there_us.checked_sub(self.there_us)?;
         let away = Duration::from_micros(away_us.unsigned_abs());
@@ -168,18 +165,18 @@ impl ClockEstimate {
         }
     }
 
-    /// What it is at the most on the other clock at an instant here, in microseconds.
+    /// The latest time that the other clock can show at an instant here, in microseconds.
     pub fn at_most_us(self, at: Instant) -> i64 {
         let passed = at.saturating_duration_since(self.here) + self.error_at(at);
         self.there_us.saturating_add(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// How far this reading, carried on until then, is from the other one.
+    /// Difference between the other reading and this one, extrapolated to the same instant.
     fn apart(self, newer: Self) -> Duration {
         Duration::from_micros(self.expected_us(newer).abs_diff(newer.there_us))
     }
 
-    /// What the other one would say if nobody had set that clock.
+    /// The time of the newer reading if the other clock was not set.
     fn expected_us(self, newer: Self) -> i64 {
         let passed = newer.here.saturating_duration_since(self.here);
         let passed_us = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
@@ -191,26 +188,27 @@ impl ClockEstimate {
     }
 }
 
-/// Smaller steps are what machines do to keep their clocks right.
+/// Machines make smaller steps to keep their clocks right.
 const LEAST_LEAP: Duration = Duration::from_secs(30);
-/// For this long after a leap forward nothing is closed without a message: a person who was paged has looked at the clock by then.
+/// After a leap forward the worker closes nothing without a message for this time. A person who was paged has looked at the clock
+/// before it ends.
 pub(crate) const WAITS_AFTER_LEAP: Duration = Duration::from_hours(1);
 
-/// What is known of the database's clock; nothing until it was read.
+/// Readings of the database's clock; empty until the first one.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseClock(Mutex<Readings>);
 
 #[derive(Debug, Default)]
 struct Readings {
     estimate: Option<ClockEstimate>,
-    /// By how much it was set forward so far, in all.
+    /// Sum of all steps forward.
     set_forward: Duration,
-    /// When the last leap forward was seen, and how far it was; none where the clock was set back since.
+    /// When the last leap forward was seen, and its size; `None` if the clock was set back since.
     leapt: Option<(Instant, Duration)>,
 }
 
 impl Readings {
-    /// The clock was set by so many microseconds, forward or back. Returns by how much it has leapt forward.
+    /// Records that the clock was set by `step_us`, negative if back. Returns the size of a leap forward.
     fn step(&mut self, step_us: i64, now: Instant) -> Option<Duration> {
         self.set_forward += Duration::from_micros(u64::try_from(step_us).unwrap_or(0));
         let step = Duration::from_micros(step_us.unsigned_abs());
@@ -228,26 +226,27 @@ impl Readings {
 }
 
 impl DatabaseClock {
-    /// The first instant here at which it surely is `time` in the database; none where the clock was not read, or where
-    /// that is out of reach.
+    /// The first instant here at which the database's clock has certainly reached `time`; `None` if the clock was not read, or if
+    /// that is out of range.
     pub(crate) fn surely(&self, time: DatabaseTime) -> Option<Instant> {
         self.0.lock().estimate?.surely(time.0)
     }
 
-    /// Milliseconds since 1970 that it is in the database at the most, at an instant here; none where the clock was not read.
+    /// The latest time that the database's clock can show at an instant here, in milliseconds since 1970; `None` if it was not
+    /// read.
     pub(crate) fn at_most_ms(&self, at: Instant) -> Option<u64> {
         let at_most = self.0.lock().estimate?.at_most_us(at);
         let ms = u64::try_from(at_most.saturating_add(EPOCH_US) / 1_000).unwrap_or(0);
         Some(ms + 1)
     }
 
-    /// Reads it. Returns by how much it has leapt forward since the last reading. If it fails, what was known stays.
+    /// Reads the clock. Returns the size of a leap forward since the last reading. An error keeps the earlier readings.
     pub(crate) async fn read(&self, store: &Store) -> Result<Option<Duration>, StoreError> {
         let (there, Range { start, end }) = store.read_clock().await?;
         let reading = ClockEstimate::of_reading(start, end, there.0);
         let mut readings = self.0.lock();
         let known = readings.estimate.unwrap_or(reading);
-        // Two tasks read it at the same time.
+        // Two tasks can read the clock at the same time.
         if reading.is_older(known) {
             return Ok(None);
         }
@@ -255,12 +254,13 @@ impl DatabaseClock {
         Ok(readings.step(known.step_us(reading), Instant::now()))
     }
 
-    /// By how much it was set forward since it was read for the first time, in all.
+    /// Sum of all steps forward since the first reading.
     pub(crate) fn set_forward(&self) -> Duration {
         self.0.lock().set_forward
     }
 
-    /// By how much it has leapt forward in the last hour: until then orders are left to their messages, whose delays are the broker's.
+    /// Size of a leap forward in the last hour. During this hour orders are closed by their messages alone, whose delays are the
+    /// broker's.
     pub(crate) fn leap(&self, now: Instant) -> Option<Duration> {
         self.0.lock().leap(now)
     }

@@ -1,5 +1,5 @@
-//! How a connection is opened if there are several hosts, or a host has several addresses: one after the other. The client has a limit
-//! for TCP alone, and would wait for the login of one until there is no time for the next one.
+//! Opens a connection if there are several hosts, or if a host has several addresses: one after the other. The client limits TCP
+//! alone, so without this it would wait for the login at one address until no time is left for the next.
 
 use std::{
     path::Path,
@@ -25,14 +25,14 @@ use crate::{
     telemetry,
 };
 
-/// Opens connections, and knows which address took the newest one.
+/// Opens connections, and remembers the address of the newest one.
 #[derive(Clone)]
 pub(super) struct Connector {
     tls: Option<MakeRustlsConnect>,
     newest: Arc<Mutex<Option<Config>>>,
-    /// Where user and password can be read again.
+    /// The file with user and password.
     file: Arc<Mutex<Option<Arc<UrlFile>>>>,
-    /// Since when every login was refused, and no statement succeeded.
+    /// The time since which every login was refused and no statement succeeded.
     refused: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -43,22 +43,22 @@ impl Connector {
         Self { tls, newest: Arc::default(), file: Arc::default(), refused: Arc::default() }
     }
 
-    /// For the pools, too, that have it already.
+    /// Applies to existing pools, too.
     pub(super) fn reads_again(&self, path: &Path) {
         *self.file.lock() = Some(UrlFile::new(path));
     }
 
-    /// A statement has succeeded.
+    /// Records that a statement has succeeded.
     pub(super) fn succeeded(&self) {
         *self.refused.lock() = None;
     }
 
-    /// How long every login has been refused.
+    /// Time for which every login has been refused.
     pub(super) fn refused_for(&self) -> Duration {
         self.refused.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// With the login that was read last; if that is refused, the file is read again.
+    /// Uses the login that was last read from the file. If that login is refused, the file is read again.
     async fn log_in(&self, config: &Config) -> Result<Opened, Error> {
         let first = Login {
             user: config.get_user().unwrap_or_default().to_owned(),
@@ -77,7 +77,7 @@ impl Connector {
         opened
     }
 
-    /// Asks where the newest connection goes for nothing, on a connection of its own.
+    /// Sends an empty query to the address of the newest connection, on a separate connection.
     pub(super) async fn say_hello(&self) -> Result<(), Error> {
         let newest = self.newest.lock().clone();
         let Some(address) = newest else { return Ok(()) };
@@ -94,8 +94,8 @@ impl Connector {
         }
     }
 
-    /// The address that took the last connection first, then the others in the order of the URL. If none of them has answered,
-    /// it begins again, until the pool gives up.
+    /// Tries the address of the last connection first, then the others in the order of the URL. If no address answers, it tries all
+    /// of them again, until the pool's time-out.
     async fn open_any(&self, config: &Config) -> Result<Opened, Error> {
         let mut addresses =
             join_all(each_host(config).into_iter().map(each_address)).await.concat();
@@ -161,13 +161,13 @@ where
 {
     let (client, connection) = host.connect(tls).await?;
     let task = tokio::spawn(async move {
-        // What waits for an answer gets this error.
+        // Statements that wait for an answer get this error.
         let _ended = connection.await;
     });
     Ok((client, task))
 }
 
-/// The same for each host alone; the whole where the client has to say what is wrong with it.
+/// Returns a configuration for each host, or the unchanged one if the client must report what is wrong with it.
 fn each_host(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) =
         (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
@@ -195,7 +195,7 @@ fn each_host(config: &Config) -> Vec<Config> {
     (0..count).map(one).collect()
 }
 
-/// The same for each address of its host; the whole if it has one, or is not found.
+/// Returns a configuration for each address of the host, or the unchanged one if the host has a single address or is not found.
 async fn each_address(host: Config) -> Vec<Config> {
     let name = match (host.get_hosts(), host.get_hostaddrs()) {
         ([Host::Tcp(name)], []) => name.as_str(),
@@ -216,7 +216,7 @@ async fn each_address(host: Config) -> Vec<Config> {
     }
 }
 
-/// The client can add a host, and take none away.
+/// The client can add a host, but not remove one.
 fn without_hosts(config: &Config) -> Config {
     let mut copy = Config::new();
     config.get_user().map(|user| copy.user(user));

@@ -1,5 +1,5 @@
-//! What the SQL of effects takes and gives: whether it is as agreed, and what to write instead; its plan; and the cells of its rows,
-//! which can be NULL or something else than agreed.
+//! The contract of the SQL of effects: parameters, columns, and the correction where they differ. Also the plan, and the cells of
+//! result rows, which can be NULL or of another type.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ use crate::{
     wire::Traces,
 };
 
-/// The last one, traces, need not be taken.
+/// A statement need not use the last one, traces.
 const EFFECT_PARAMETERS: [Type; 3] = [Type::TEXT_ARRAY, Type::TEXT, Type::JSONB];
-/// Of no order, or of orders whose notices have none.
+/// The parameter for calls without orders, and for orders whose notices have no traces.
 pub(super) const NO_TRACES: Option<Json<&Traces>> = None;
 const EFFECT_COLUMNS: [(&str, Type); 4] = [
     ("order_id", Type::TEXT),
@@ -28,26 +28,26 @@ const EFFECT_COLUMNS: [(&str, Type); 4] = [
     ("due_at", Type::TIMESTAMPTZ),
     ("decided_at", Type::TIMESTAMPTZ),
 ];
-/// `$3` and `$4` say after which order a page begins.
+/// A page begins after the order in `$3` and `$4`.
 const OVERDUE_PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT];
 const OVERDUE_COLUMNS: [(&str, Type); 2] =
     [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
 
-/// Which statement of an effect something is, if it is one.
+/// The role of a statement in an effect.
 #[derive(Clone, Copy)]
 pub(super) enum Contract<'a> {
-    /// One of ours.
+    /// A statement of `overdue`.
     None,
-    /// The one that closes orders.
+    /// The statement that closes orders.
     Effect(&'a Effect),
-    /// The one before it, which locks their rows.
+    /// The statement that locks the rows before they are closed.
     Lock(&'a Effect),
-    /// The one that finds overdue orders.
+    /// The statement that finds overdue orders.
     Overdue(&'a Effect),
 }
 
 impl Contract<'_> {
-    /// Whether it takes and gives what it should.
+    /// Checks parameters and columns.
     pub(super) fn check(self, statement: &Statement) -> Result<(), StoreError> {
         let (parameters, columns) = (statement.params(), statement.columns());
         let columns: Vec<_> = columns.iter().map(|it| (it.name(), it.type_())).collect();
@@ -60,22 +60,22 @@ impl Contract<'_> {
         wrong.map_or(Ok(()), |wrong| Err(self.misfit(wrong)))
     }
 
-    /// That it is not as agreed.
+    /// The error for a statement that breaks the contract.
     pub(super) fn misfit(self, wrong: impl Into<Misfit>) -> StoreError {
         let (effect, file) = self.place();
         StoreError::misfit(effect, file, wrong.into())
     }
 
-    /// A failure of the statement `sql`, with where that is written.
+    /// Adds file and effect to a failure of the statement `sql`.
     pub(super) fn failure(self, error: StoreError, sql: &str) -> StoreError {
         let (effect, file) = self.place();
-        // A row that fails, or a lock that another session holds, says nothing of the tables.
+        // The tables have not changed if a row fails or another session has locked it.
         let have_changed = error.kind() == FailureKind::Configuration || error.is_stale();
         if let Some(effect) = self.effect().filter(|_| have_changed) {
             effect.forget();
         }
         match (self, &error) {
-            // What comes before the effect is no part of it.
+            // A statement that runs before the effect is no part of it.
             (Self::None, _) | (_, StoreError::Statement { statement: "pauses_refuse", .. }) => {
                 error
             }
@@ -103,11 +103,11 @@ impl Contract<'_> {
 }
 
 impl Store {
-    /// Compares the parameters and columns of the effect's SQL with the contract, and plans it, which shows
-    /// missing permissions; changes nothing.
+    /// Compares the parameters and columns of the effect's SQL with the contract. It also plans the SQL, which shows missing
+    /// permissions; it changes nothing.
     ///
     /// # Errors
-    /// A table, a column or a permission is missing, or the SQL takes or gives something else.
+    /// A table, a column or a permission is missing, or the SQL breaks the contract.
     pub async fn check_effect(&self, effect: &Effect) -> Result<(), StoreError> {
         let (none, path): (&[&str], _) = (&[], ClosingPath::Message.as_str());
         let statements = self.statements(effect).await?;
@@ -137,7 +137,7 @@ impl Store {
         explained.map_err(|error| contract.failure(error, sql))
     }
 
-    /// Checks the effect against the contract, and reads the plan that PostgreSQL makes of it for any orders.
+    /// Checks the effect against the contract, and reads PostgreSQL's generic plan.
     pub(crate) async fn effect_plan(&self, effect: &Effect) -> Result<EffectPlan, StoreError> {
         const ROWS: &str = include_str!("../../sql/table_rows.sql");
         self.check_effect(effect).await?;
@@ -149,14 +149,14 @@ impl Store {
             plan.extend(self.plan(contract, sql, &["'{}'", "'message'", "NULL"]).await?);
         }
         for scan in &mut plan.scans {
-            // By the latest statistics; below zero where the table was never analysed.
+            // The latest statistics; negative if the table was never analysed.
             let rows = self.rows("table_rows", ROWS, &[&scan.table]).await?;
             scan.rows = rows.first().map(|row| row.get(0)).filter(|rows| *rows >= 0);
         }
         Ok(plan)
     }
 
-    /// The plan of a look for overdue rows; none without `overdue_sql`.
+    /// The plan of a query for overdue rows; `None` without `overdue_sql`.
     pub(crate) async fn look_plan(
         &self,
         effect: &Effect,
@@ -174,18 +174,18 @@ impl Store {
         Ok(plan.map_or(Sweep::None, |plan| Sweep::Planned { scans: scans(plan) }))
     }
 
-    /// The plan of a statement for any parameters, with scans forbidden where there is another way: on a small table PostgreSQL
-    /// scans although there is an index.
+    /// The generic plan of a statement, without sequential scans if there is another way: on a small table PostgreSQL scans
+    /// although there is an index.
     async fn plan(
         &self,
         contract: Contract<'_>,
         sql: &str,
         arguments: &[&str],
     ) -> Result<EffectPlan, StoreError> {
-        // Behind a pooler the next transaction on the server's connection is somebody else's.
+        // Behind a pooler another client may run the next transaction on the server's connection.
         let (name, sql) = (format!("overdue_plan_{:x}", rand::random::<u64>()), without_end(sql));
         let asking = async {
-            // It ends with what is set and prepared on it.
+            // The connection is closed afterwards, with its settings and prepared statements.
             let client = self.detached().await?;
             let statement = self.named("effect_plan", client.prepare(sql).await)?;
             let arguments = taken(&statement, arguments).join(", ");
@@ -208,12 +208,12 @@ impl Store {
     }
 }
 
-/// The parameters that a statement takes: an effect need not take all.
+/// The parameters that a statement uses: an effect need not use all.
 pub(super) fn taken<'a, T>(statement: &Statement, parameters: &'a [T]) -> &'a [T] {
     &parameters[..parameters.len().min(statement.params().len())]
 }
 
-/// A statement, to stand inside another one: without the semicolon that ends it, and comments behind that.
+/// A statement to embed in another one: without the final semicolon and the comments after it.
 pub(super) fn without_end(sql: &str) -> &str {
     let mut rest = sql.trim_end();
     loop {
@@ -228,12 +228,11 @@ pub(super) fn without_end(sql: &str) -> &str {
     }
 }
 
-/// Something about a statement that is not as agreed.
+/// A difference between a statement and the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Misfit {
-    /// What it is.
     pub(super) found: String,
-    /// What to write instead, to whoever wrote the statement.
+    /// The correction, for the author of the statement.
     pub(super) write: Option<String>,
 }
 
@@ -259,7 +258,7 @@ fn wrong_effect_parameter(found: &[Type]) -> Option<Misfit> {
     wrong_parameter(found, &EFFECT_PARAMETERS[..if takes_traces { 3 } else { 2 }])
 }
 
-/// The first parameter that is not as agreed.
+/// Finds the first parameter that differs.
 fn wrong_parameter(found: &[Type], wanted: &[Type]) -> Option<Misfit> {
     for (number, wanted) in (1..).zip(wanted) {
         let kind = sql_name(wanted);
@@ -281,7 +280,7 @@ fn wrong_parameter(found: &[Type], wanted: &[Type]) -> Option<Misfit> {
     extra.then(|| format!("${} is one parameter too many", wanted.len() + 1).into())
 }
 
-/// The first column (name and type) that is not as agreed.
+/// Finds the first column whose name or type differs.
 fn wrong_column(found: &[(&str, &Type)], wanted: &[(&str, Type)]) -> Option<Misfit> {
     for (number, (name, kind)) in (1..).zip(wanted) {
         let kind_name = sql_name(kind);
@@ -304,7 +303,7 @@ fn wrong_column(found: &[(&str, &Type)], wanted: &[(&str, Type)]) -> Option<Misf
     None
 }
 
-/// As it is written in SQL.
+/// The name of a type in SQL.
 fn sql_name(kind: &Type) -> String {
     if let Kind::Array(element) = kind.kind() {
         return format!("{}[]", sql_name(element));
@@ -340,7 +339,7 @@ fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
         return Some(misfit(found, write));
     }
     match found.get(3) {
-        // Before the first page it is empty, which no number is.
+        // `$4` is empty before the first page, and an empty text is no number.
         Some(kind) if *kind != Type::TEXT && found[..3] == OVERDUE_PARAMETERS[..3] => {
             let kind = sql_name(kind);
             Some(misfit(format!("$4 is {kind}"), format!("write nullif($4, '')::{kind}")))
@@ -349,10 +348,10 @@ fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
     }
 }
 
-/// Characters of a text from the database that a reason repeats.
+/// Characters of a text from the database that an error repeats.
 const EXCERPT: usize = 60;
 
-/// What was wrong with a cell, as the object of "gave".
+/// Reads a cell. The error is a text that completes "gave".
 pub(super) fn cell<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> {
     let name = row.columns().get(index).map_or("?", tokio_postgres::Column::name);
     match row.try_get::<_, Option<T>>(index) {

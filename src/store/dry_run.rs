@@ -1,5 +1,5 @@
-//! What an effect would do to orders now, tried in transactions that are rolled back: what becomes of each, what keeps overdue orders
-//! from being closed, and who holds the lock that closing an order waits for.
+//! Trials of an effect, in transactions that are rolled back: the outcome of each order, the obstacle that keeps overdue orders
+//! from being closed, and the session that holds a lock.
 
 use std::time::Duration;
 
@@ -25,33 +25,33 @@ use crate::{
     wire::Traces,
 };
 
-/// A lock that is held for longer than this makes an order [`Outcome::Busy`]. What the trial locks itself is not to wait for
-/// a slow effect until the session's own limit.
+/// An order is [`Outcome::Busy`] if its lock is not free within this time. A slow effect must not keep the locks of the trial until
+/// the session's own limit.
 const TRIAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
-/// Parts that are tried elsewhere once three orders are too slow alone: those that are not may be there.
+/// Parts that are tried elsewhere once three orders are too slow alone: other orders may be fast there.
 const ELSEWHERE: usize = 2;
-/// The oldest orders that are looked at for an obstacle…
+/// The oldest orders that are tried…
 const OLDEST: i64 = 2;
-/// … and the first one that came due within each of these: the oldest may have reasons of their own.
+/// … and the first one that came due within each of these times: the oldest may have reasons of their own.
 const NEWER: [Duration; 3] =
     [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 
 const BLOCKER: &str = include_str!("../../sql/blocker.sql");
-/// Of the attempt that waits for a lock, to see who holds it: that shows in a hundredth of this time. An attempt that got the lock
-/// and cannot say that it is over must not keep it.
+/// The attempt waits for a lock, so that its holder can be seen; that takes a hundredth of this limit. If the attempt gets the lock
+/// and loses its client, the limit ends the transaction.
 const BEGIN_WAITING: &str = "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000; \
                              SET LOCAL idle_in_transaction_session_timeout = 2000";
-/// Pause between two questions who holds it.
+/// Pause between two queries for the holder.
 const BLOCKER_EVERY: Duration = Duration::from_millis(10);
 
 impl Store {
-    /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables, and says what
-    /// would have become of each, in the same order. [`Outcome::Closed`] is an order that is overdue.
+    /// Runs the effect on orders in a transaction that is rolled back, so that it works for any tables. Returns the outcome of each
+    /// order, in the order of `ids`. [`Outcome::Closed`] is an overdue order.
     ///
-    /// A failure is an order's own, whatever its SQLSTATE, if the effect does not fail without orders: a trigger may raise any.
+    /// If the effect succeeds without orders, a failure belongs to an order, whatever its SQLSTATE: a trigger may raise any.
     ///
-    /// Nothing stays of it, but what PostgreSQL never takes back: numbers of sequences. For that moment, some milliseconds,
-    /// it locks what the effect locks.
+    /// Only sequence numbers are consumed: PostgreSQL never rolls them back. For some milliseconds the trial locks the rows that
+    /// the effect locks.
     pub(crate) async fn rehearse(
         &self,
         effect: &Effect,
@@ -72,7 +72,7 @@ impl Store {
             };
             if !works_without_orders {
                 match self.rehearse_without_orders(effect).await {
-                    // A whole table is locked.
+                    // Another session has locked a whole table.
                     Err(whole) if whole.kind() == FailureKind::Contention => break,
                     whole => whole?,
                 }
@@ -93,7 +93,7 @@ impl Store {
         Ok(trial.into_outcomes())
     }
 
-    /// The same without any order: what fails is nobody's fault.
+    /// Runs the effect without any order: a failure then belongs to no order.
     pub(super) async fn rehearse_without_orders(&self, effect: &Effect) -> Result<(), StoreError> {
         self.tried(effect, &[], self.timing.trial).await.map(drop)
     }
@@ -106,29 +106,28 @@ impl Store {
     ) -> Result<Vec<Row>, StoreError> {
         let limits = TransactionLimits { lock: Some(TRIAL_LOCK_TIMEOUT), statement: Some(limit) };
         let traces = Traces::default();
-        // Preparing it needs a lock on the tables, too, and this happens when something is locked.
+        // Preparing a statement needs a lock on the tables, too, and trials run when something is locked.
         let attempt = async || {
             let batch = (ids, &traces, ClosingPath::Message);
             self.transact(effect, batch, Waiting::Waits, None, (limits, End::Rollback)).await
         };
         match attempt().await {
-            // Prepared before the tables were changed, as a rule.
+            // Usually the statement was prepared before the tables were changed.
             Err(error) if error.is_stale() => attempt().await,
             rows => rows,
         }
     }
 
-    /// What keeps overdue orders, old ones and new ones, from being closed by this user, if anything does; the newest that
-    /// cannot be says it. Where none is overdue the effect is run without orders, which shows wrong SQL, missing rights and
-    /// locked tables.
+    /// Tries old and new overdue orders as this user. Returns the obstacle of the newest one that cannot be closed. If no order is
+    /// overdue, the effect runs without orders, which shows wrong SQL, missing rights and locked tables.
     pub(crate) async fn obstacle(&self, effect: &Effect) -> Result<Option<Obstacle>, StoreError> {
         Ok(self.attempt(effect).await?.obstacle)
     }
 
-    /// The same with the number of orders that were tried.
+    /// Returns the obstacle with the number of orders that were tried.
     pub(crate) async fn attempt(&self, effect: &Effect) -> Result<Attempt, StoreError> {
         let tried = match self.of_some(effect).await {
-            // Prepared before the tables were changed.
+            // The statement was prepared before the tables were changed.
             Err(error) if error.is_stale() => self.of_some(effect).await,
             tried => tried,
         };
@@ -189,7 +188,7 @@ impl Store {
                 }
                 Outcome::Busy => {
                     let lock = self.lock_of(effect, std::slice::from_ref(id)).await;
-                    // In a burst a worker has it, and commits.
+                    // In a burst a worker has locked the order, and will commit.
                     if lock.holder.as_ref().is_none_or(|holder| !is_working(holder)) {
                         return Ok(Some(Obstacle::lock(Some(order), &lock)));
                     }
@@ -199,7 +198,7 @@ impl Store {
         Ok(None)
     }
 
-    /// By deadline, each from an index as the sweep reads it.
+    /// Ordered by deadline; each order is read from an index, as the sweep reads it.
     async fn old_and_new(&self, effect: &Effect) -> Result<Vec<OrderId>, StoreError> {
         let now = self.now().await?;
         let mut new = NEWER.into_iter().map(|age| OverdueKey::at(now.before(age)));
@@ -212,12 +211,12 @@ impl Store {
         Ok(ids)
     }
 
-    /// What closing these orders waits for; empty where nothing was seen, e.g. because it is free again.
+    /// The lock that closing these orders waits for; empty if none was seen, e.g. because it is free again.
     pub(crate) async fn lock_of(&self, effect: &Effect, ids: &[OrderId]) -> Lock {
         self.attended(Box::pin(self.seen(effect, ids))).await.unwrap_or_default()
     }
 
-    /// It ends when the lock is seen: the attempt is cancelled then.
+    /// Returns when the lock is seen, and cancels the attempt.
     async fn seen(&self, effect: &Effect, ids: &[OrderId]) -> Result<Lock, StoreError> {
         let client = self.cancellable(For::Anything).await?;
         let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
@@ -225,7 +224,7 @@ impl Store {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let attempt = async {
             client.batch_execute(BEGIN_WAITING).await?;
-            // Where a table is locked as a whole no statements can be made for it.
+            // No statements can be made for a table that is locked as a whole.
             if let Some(Description { table, releases, .. }) = effect.description() {
                 for table in releases.iter().map(|it| &it.table).chain([table]) {
                     client.prepare(&format!("SELECT FROM {}", table.sql)).await?;
@@ -256,13 +255,13 @@ impl Store {
     }
 }
 
-/// Whether it is a worker that has just begun.
+/// Whether the holder is a worker whose transaction has just begun.
 fn is_working(holder: &Holder) -> bool {
     let is_new = holder.doing.as_ref().is_some_and(|(_, age)| *age < ON_ITS_WAY);
     holder.application == APPLICATION && is_new
 }
 
-/// The same statement, which waits where it passes over what is locked.
+/// The statement without `SKIP LOCKED` and `NOWAIT`, so that it waits.
 fn waiting(sql: &str) -> String {
     [" SKIP LOCKED", " skip locked", " NOWAIT", " nowait"]
         .into_iter()

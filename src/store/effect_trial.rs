@@ -25,29 +25,29 @@ use crate::{
     text::sql::{identifier, literal},
 };
 
-/// Of a trial: what it locks is not to be waited for, and not to keep others waiting.
+/// A trial must not wait for locks, and must not make other sessions wait.
 const LIMITS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'";
-/// Tables whose rows this login may not see all.
+/// Tables in which row security hides rows from this login.
 const HIDDEN: &str =
     "SELECT name FROM pg_catalog.unnest($1::text[]) AS name WHERE row_security_active(name)";
-/// Rows whose values are looked at to say which there are.
+/// Rows of the sample that shows the values of a column.
 const SAMPLED: i64 = 10_000;
 
-/// Changes that a described effect made before it was rolled back.
+/// Changes by a described effect before the rollback.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The table of the effect.
     pub(crate) own: TableImages,
     /// The table of each release.
     pub(crate) released: Vec<TableImages>,
-    /// Other tables, which triggers have changed.
+    /// Other tables, which triggers changed.
     pub(crate) others: Vec<OtherChange>,
-    /// Tables whose rows this login may not see all.
+    /// Tables in which row security hides rows from this login.
     pub(crate) hidden: Vec<String>,
 }
 
 impl Store {
-    /// Closes rows whatever their deadline is, says what is other than before, and rolls it back.
+    /// Closes rows whatever their deadline, compares before and after, and rolls back.
     pub(crate) async fn changes(
         &self,
         effect: &Effect,
@@ -60,7 +60,7 @@ impl Store {
         let keys: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let mut client = self.client().await?;
         let named = |error| self.named("effect_trial", Err(error));
-        // It is rolled back when it is dropped.
+        // The transaction is rolled back when it is dropped.
         let transaction = match client.transaction().await {
             Ok(transaction) => transaction,
             Err(error) => return named(error),
@@ -120,7 +120,8 @@ impl Store {
         }
     }
 
-    /// Tables of a described effect whose rows this login may not see all; none of an effect from files, whose tables are not known.
+    /// Tables of a described effect in which row security hides rows from this login; empty for an effect from files, whose tables
+    /// are unknown.
     pub(crate) async fn hidden_tables(&self, effect: &Effect) -> Result<Vec<String>, StoreError> {
         let Some(Description { table, releases, .. }) = effect.description() else {
             return Ok(Vec::new());
@@ -131,7 +132,7 @@ impl Store {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Rows of a table with its partitions, by the latest statistics; by its size if it was never analysed.
+    /// Rows of a table with its partitions, from the latest statistics; estimated from its size if it was never analysed.
     pub(crate) async fn rows_by_statistics(&self, table: &str) -> Result<f32, StoreError> {
         const SQL: &str = "SELECT coalesce(sum(CASE WHEN c.reltuples > 0 THEN c.reltuples ELSE pg_relation_size(c.oid) / 200 END), 0)::real \
                            FROM pg_class c WHERE c.relkind = 'r' \
@@ -139,7 +140,7 @@ impl Store {
         Ok(self.one("rows_by_statistics", SQL, &[&table]).await?.get(0))
     }
 
-    /// Indexes of a table that were not built to their end.
+    /// Indexes of a table whose build did not finish.
     pub(crate) async fn invalid_indexes(&self, table: &str) -> Result<Vec<String>, StoreError> {
         const SQL: &str = "SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = to_regclass($1) AND NOT indisvalid ORDER BY 1";
         Ok(self
@@ -150,7 +151,7 @@ impl Store {
             .collect())
     }
 
-    /// Open rows that a look reads if no index gives them by their deadline, counted up to `most`.
+    /// Open rows that a poll reads if no index orders them by deadline, counted up to `most`.
     pub(crate) async fn open_before(
         &self,
         Description { open, not_before, .. }: &Description,
@@ -166,7 +167,7 @@ impl Store {
         Ok(self.one("open_before", &sql, &[]).await?.get(0))
     }
 
-    /// The rows that have been overdue the longest.
+    /// The rows with the earliest deadlines.
     pub(crate) async fn oldest_overdue(
         &self,
         effect: &Effect,
@@ -176,7 +177,7 @@ impl Store {
         Ok(page.map(|page| page.ids).unwrap_or_default())
     }
 
-    /// The commonest values of the columns that the condition `open` names, in the first 10,000 rows: `state: 10 (4), 90 (12)`.
+    /// The most frequent values of the columns that the condition `open` names, in the first 10,000 rows: `state: 10 (4), 90 (12)`.
     pub(crate) async fn values_there_are(
         &self,
         description: &Description,

@@ -1,4 +1,4 @@
-//! Rows of a described effect, for those who watch what closes them today.
+//! Rows of a described effect, for `effect watch`, which observes what closes them today.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::effect::{Description, Found, watched};
 
-/// Rows of one page of a look.
+/// Rows of one page.
 const PAGE: i64 = 5_000;
 
 impl Store {
-    /// Open rows that are due within some time, or overdue, at most `most` of them, the first due first.
+    /// At most `most` open rows that are overdue or due within some time, by deadline.
     pub(crate) async fn open_within(
         &self,
         effect: &Effect,
@@ -42,7 +42,7 @@ impl Store {
         Ok(open)
     }
 
-    /// The statement that says what has become of rows.
+    /// The statement that reads the state of rows.
     pub(crate) async fn watched(
         &self,
         effect: &Effect,
@@ -52,7 +52,7 @@ impl Store {
         watched::watched(description, &facts).map_err(|mistake| unfit(effect, &mistake))
     }
 
-    /// Rows by their key, without the rows that were deleted.
+    /// Rows by their key, without deleted rows.
     pub(crate) async fn watched_rows(
         &self,
         watched: &str,

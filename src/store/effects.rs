@@ -1,4 +1,4 @@
-//! The statements of an effect: as they were written, or from its description and what the catalog says of its tables.
+//! The statements of an effect: as written in files, or made from its description and the catalog.
 
 use std::sync::{
     Arc,
@@ -19,45 +19,45 @@ use crate::effect::{
 /// The effect of a timeout.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Its name in `topology.toml`.
+    /// The name in `topology.toml`.
     pub name: String,
-    /// Where its statements come from.
+    /// Files or a description.
     pub source: Source,
 }
 
-/// Where the statements of an effect come from.
+/// The source of the statements of an effect.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// From files.
+    /// Statements from files.
     Written(Written),
-    /// From a description.
+    /// Statements that are made from a description.
     Described(Arc<Described>),
 }
 
 /// Statements from files.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// The statement that closes orders, and the one that finds overdue orders.
+    /// The statement that closes orders, and the statement that finds overdue orders.
     pub statements: Arc<Statements>,
-    /// The file of the first one, for messages.
+    /// The file of the closing statement, for messages.
     pub file: String,
-    /// The file of the second one.
+    /// The file of the statement that finds overdue orders.
     pub overdue_file: String,
 }
 
-/// A description, and the statements that were made of it.
+/// A description, and the statements made from it.
 #[derive(Debug)]
 pub struct Described {
-    /// The description.
+    /// The settings of the effect.
     pub description: Description,
-    /// Where that stands, for messages.
+    /// Place of the description, for messages.
     pub place: String,
     statements: Mutex<Option<Arc<Statements>>>,
     is_admitted: AtomicBool,
 }
 
 impl Described {
-    /// From now on it closes what is overdue.
+    /// Lets the effect close overdue rows from now on.
     pub(super) fn admitted(&self) {
         self.is_admitted.store(true, Ordering::Relaxed);
     }
@@ -87,13 +87,13 @@ impl Effect {
 
     fn of(description: Description, place: String) -> Self {
         let name = description.name.clone();
-        // The program's own are accepted as they are.
+        // The terms of built-in effects need no acceptance.
         let is_admitted = AtomicBool::new(place.starts_with(BUILT_IN));
         let described = Described { description, place, statements: Mutex::default(), is_admitted };
         Self { name, source: Source::Described(Arc::new(described)) }
     }
 
-    /// The effect on the reference tables that is called so, if one is.
+    /// The effect of this name on the reference tables, if there is one.
     pub fn built_in(name: &str) -> Option<Self> {
         let description = reference(name)?;
         Some(Self::of(description, format!("{BUILT_IN}effects.{name}")))
@@ -102,18 +102,18 @@ impl Effect {
     /// The effect on unpaid orders of the reference tables.
     ///
     /// # Panics
-    /// Never: it is part of the program.
+    /// Never: the description is part of the program.
     #[expect(clippy::expect_used, reason = "a test reads the reference")]
     pub fn close() -> Self {
         Self::built_in("close").expect("the reference has it")
     }
 
-    /// Whether it is part of the program.
+    /// Whether the effect is part of the program.
     pub(crate) fn is_built_in(&self) -> bool {
         self.places()[0].starts_with(BUILT_IN)
     }
 
-    /// The description, where it is not from files.
+    /// The description; `None` for an effect from files.
     pub(crate) fn description(&self) -> Option<&Description> {
         match &self.source {
             Source::Written(_) => None,
@@ -121,7 +121,7 @@ impl Effect {
         }
     }
 
-    /// Whether it finds overdue orders without a message.
+    /// Whether the effect has a statement that finds overdue orders without a message.
     pub(crate) fn finds_overdue(&self) -> bool {
         match &self.source {
             Source::Written(written) => written.statements.overdue.is_some(),
@@ -129,7 +129,7 @@ impl Effect {
         }
     }
 
-    /// Where the statement that closes orders stands, and the one that finds them.
+    /// Places of the closing statement and of the statement that finds orders.
     pub(crate) fn places(&self) -> [&str; 2] {
         match &self.source {
             Source::Written(Written { file, overdue_file, .. }) => [file, overdue_file],
@@ -137,7 +137,7 @@ impl Effect {
         }
     }
 
-    /// The description, while it is not known whether its terms are accepted.
+    /// The description, until its terms are known to be accepted.
     pub(super) fn to_admit(&self) -> Option<&Described> {
         match &self.source {
             Source::Described(it) if !it.is_admitted.load(Ordering::Relaxed) => Some(it),
@@ -145,7 +145,7 @@ impl Effect {
         }
     }
 
-    /// The catalog is read again before the next statement: tables have changed.
+    /// Drops the statements, because tables have changed: the next statement reads the catalog again.
     pub(super) fn forget(&self) {
         if let Source::Described(described) = &self.source {
             *described.statements.lock() = None;
@@ -180,7 +180,7 @@ impl Store {
         Ok(statements)
     }
 
-    /// The deadline of an open row as UTC and as this session read it.
+    /// The deadline of an open row, as UTC and in the time zone of this session.
     async fn both_readings(
         &self,
         Description { deadline, open, .. }: &Description,
@@ -199,8 +199,8 @@ impl Store {
         }))
     }
 
-    /// Reads the catalog for the tables of a description; each of its fragments is looked at alone, so that a mistake is reported with
-    /// its key.
+    /// Reads the catalog for the tables of a description. Each fragment is prepared alone, so that a mistake is reported with its
+    /// key.
     pub(crate) async fn table_facts(
         &self,
         effect: &Effect,
@@ -268,7 +268,7 @@ impl Store {
         Ok(Facts { own_schema, table: relation, deadline_type, adds_interval, releases: targets })
     }
 
-    /// A table of the description.
+    /// A table of the description, from the catalog.
     async fn relation(
         &self,
         effect: &Effect,
@@ -278,7 +278,7 @@ impl Store {
         const SQL: &str = include_str!("../../sql/effect_relation.sql");
         let rows = self.rows("effect_relation", SQL, &[&table.sql]).await?;
         let Some(row) = rows.first() else {
-            // `to_regclass` passes over a schema that the user may not use; a statement says which grant is missing.
+            // `to_regclass` skips a schema that the user may not use; a statement fails with the missing grant.
             let select = format!("SELECT FROM {}", table.sql);
             let client = self.client().await?;
             let found = self.named("effect_relation", client.prepare(&select).await);
@@ -296,7 +296,8 @@ impl Store {
         Ok(relation)
     }
 
-    /// The type of the first column of a statement, which is prepared and not run; `texts` are its parts from the description.
+    /// Prepares a statement without running it, and returns the type of its first column; `texts` are its parts from the
+    /// description.
     async fn fragment(
         &self,
         effect: &Effect,
@@ -311,7 +312,7 @@ impl Store {
                 .first()
                 .map(|it| it.type_().name().to_owned())
                 .unwrap_or_default()),
-            // Whether the table is locked, or the server has no memory left, says nothing of the fragment.
+            // A locked table or a server without memory is no mistake of the fragment.
             Err(error) if matches!(error.kind(), FailureKind::Configuration | FailureKind::Row) => {
                 let what = error.refusal(sql, texts);
                 Err(unfit(effect, &Mistake { key, what }))
@@ -321,7 +322,7 @@ impl Store {
     }
 }
 
-/// That a description does not fit the tables.
+/// The error for a description that does not fit the tables.
 pub(super) fn unfit(effect: &Effect, mistake: &Mistake) -> StoreError {
     let [place, _] = effect.places();
     let found = if mistake.key.is_empty() {

@@ -1,4 +1,4 @@
-//! What a PostgreSQL failure means for the one who asked.
+//! Classes of PostgreSQL failures, and the advice for each.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 use super::contract::Misfit;
 use crate::decisions::verdict::{Failure, Suspect};
 
-/// SQLSTATE of a statement that was cancelled, as the statement time-out does.
+/// SQLSTATE of a cancelled statement; the statement time-out also gives it.
 pub(crate) const CANCELLED: &str = "57014";
 
-/// What is to be done about a failure.
+/// The class of a failure, which decides how the caller reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Somebody else was in the way (deadlock, lock time-out, serialisation): the same again.
+    /// Another session was in the way (deadlock, lock time-out, serialisation): retry the same.
     Contention,
-    /// The database is unavailable, restarting, or read-only: wait, then a new connection.
+    /// The database is unavailable, restarting, or read-only: wait, then open a new connection.
     Unavailable,
-    /// It is overloaded (disk, memory, connections, statement time-out) or cannot read its files: wait longer.
+    /// The database is overloaded (disk, memory, connections, statement time-out) or cannot read its files: wait longer.
     Overloaded,
-    /// A row of the batch can be what fails: find it, leave the others alone.
+    /// A row of the batch may be the cause: find it, and leave the others alone.
     Row,
-    /// Login, permissions, missing or other tables: a person has to change something.
+    /// Login, permissions, missing or other tables: a person must change something.
     Configuration,
 }
 
-/// Sorts an SQLSTATE; no code at all means that the connection broke.
+/// Maps an SQLSTATE to a kind. Without a code the connection broke.
 ///
-/// What is listed is what can be nobody's fault. Everything else, codes that an order service has made up included, can
-/// be the fault of a single row.
+/// The listed codes can occur without any fault of a row. A single row may cause any other code, including codes that an order
+/// service has defined.
 ///
 /// Classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
@@ -36,7 +36,7 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     match code {
         "40001" | "40P01" | "55P03" => FailureKind::Contention,
         "25P03" | "25006" | "26000" | "0A000" => FailureKind::Unavailable,
-        // A disk or a table that cannot be read, by whatever order.
+        // A disk or a table cannot be read, whatever the order.
         CANCELLED | "58000" | "58030" | "XX001" | "XX002" => FailureKind::Overloaded,
         _ if code.starts_with("57P0") => FailureKind::Unavailable,
         _ => match code.get(..2).unwrap_or_default() {
@@ -48,10 +48,10 @@ pub fn kind_of(code: Option<&SqlState>) -> FailureKind {
     }
 }
 
-/// How the place of SQL begins that is part of the program.
+/// Prefix of the place of SQL that is part of the program.
 pub(super) const BUILT_IN: &str = "built in, ";
 
-/// The next step where the SQL is somebody else's: its tables are not ours.
+/// The next step for SQL that a team wrote for its own tables.
 fn effect_advice(code: &SqlState) -> Option<&'static str> {
     match code.code() {
         "3F000" | "42P01" => Some(
@@ -72,7 +72,7 @@ fn effect_advice(code: &SqlState) -> Option<&'static str> {
     }
 }
 
-/// The next step where the SQL is part of the program.
+/// The next step for SQL that is part of the program.
 fn built_in_advice(code: &SqlState) -> Option<&'static str> {
     match code.code() {
         "42P01" => Some(
@@ -88,7 +88,7 @@ fn built_in_advice(code: &SqlState) -> Option<&'static str> {
     }
 }
 
-/// Statements on tables of `overdue`, by the beginnings of their names.
+/// Prefixes of the names of statements on the tables of `overdue`.
 const OURS: [&str; 6] = ["outbox_", "schedule_", "status_closures", "history", "parked_", "pauses"];
 
 /// The line of the character at `position`, both counted from 1.
@@ -97,7 +97,7 @@ fn line_of(sql: &str, position: u32) -> usize {
     1 + sql.chars().take(before).filter(|c| *c == '\n').count()
 }
 
-/// The text with the character at `position` of `sql`, and its place there, all counted from 1.
+/// The text that contains the character at `position` of `sql`, and the position in that text, both counted from 1.
 fn place_in<'a>(sql: &str, position: u32, texts: &[&'a str]) -> Option<(usize, &'a str)> {
     let at = usize::try_from(position).ok()?;
     texts.iter().find_map(|text| {
@@ -107,7 +107,7 @@ fn place_in<'a>(sql: &str, position: u32, texts: &[&'a str]) -> Option<(usize, &
     })
 }
 
-/// Why the store did not do what was asked.
+/// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the text says of them")]
 pub enum StoreError {
@@ -116,36 +116,36 @@ pub enum StoreError {
         "database.url cannot be used: {0}; write it like postgres://user:password@host:5432/database"
     )]
     Address(String),
-    /// A schema's name cannot be used as it is.
+    /// A schema's name is not plain.
     #[error(
         "database.search_path: `{0}` is not a plain schema name (lower-case letters, digits and `_`)"
     )]
     SearchPath(String),
-    /// No connection.
+    /// The connection failed.
     #[error("cannot connect to PostgreSQL at {address}")]
     Connect { address: String, source: tokio_postgres::Error },
     /// TLS cannot be set up, or the handshake failed.
     #[error("no TLS connection to PostgreSQL at {address}: {reason}")]
     Tls { address: String, reason: String },
-    /// Its texts can have any bytes.
+    /// The encoding is `SQL_ASCII`: texts can contain any bytes.
     #[error(
         "the database at {address} has the encoding SQL_ASCII, so nobody knows which characters an order id has: make one \
          with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"
     )]
     Encoding { address: String },
-    /// A pooler is between that gives each transaction to any session, and keeps no prepared statements.
+    /// A pooler gives each transaction to any session, and does not keep prepared statements.
     #[error(
         "a pooler in transaction mode at {address} does not keep prepared statements, so one would be executed for another: set \
          max_prepared_statements = 200 there (PgBouncer 1.21 or newer), or pool_mode = session (docs/settings.md)"
     )]
     NoPreparedStatements { address: String },
-    /// It has stopped answering, and has not closed its connections.
+    /// The server stopped answering without closing its connections.
     #[error("PostgreSQL at {address} does not answer any more, and has not closed the connection")]
     Silent { address: String },
-    /// The pool gave none in time.
+    /// The pool gave no connection in time.
     #[error("no connection to PostgreSQL at {address}: {reason}")]
     Pool { address: String, reason: String },
-    /// It answers, and cannot be written to.
+    /// The server answers, but is read-only.
     #[error(
         "PostgreSQL at {address} takes no writes (a standby, or default_transaction_read_only is on); \
          if there is another host, add target_session_attrs=read-write to database.url"
@@ -154,19 +154,19 @@ pub enum StoreError {
     /// A statement failed.
     #[error("statement `{statement}` failed at {address}")]
     Statement { statement: &'static str, address: String, source: tokio_postgres::Error },
-    /// A name was not found, and the user may not look into these schemas.
+    /// A name was not found, and the user may not use these schemas.
     #[error(
         "{user} may not use {schemas} of database.search_path at {address}, and so finds no table there: \
          GRANT USAGE ON SCHEMA {schemas} TO {user}; `overdue permissions --database` prints the grants of each user"
     )]
     ClosedSchema { user: String, schemas: String, address: String, source: tokio_postgres::Error },
-    /// What was to be dropped has other rows than were shown.
+    /// Tables were not dropped because they were written to after they were shown.
     #[error(
         "the tables at {address} were written to after they were shown, and none of them was dropped: now {now}; stop what \
          writes, and run this again"
     )]
     RowsChanged { address: String, now: String },
-    /// The SQL of an effect failed; `place` is its file, and the line where PostgreSQL names one.
+    /// The SQL of an effect failed; `place` is its file, and the line if PostgreSQL reports one.
     #[error("effect `{effect}` ({place}) failed at {address}")]
     EffectStatement {
         effect: String,
@@ -174,20 +174,20 @@ pub enum StoreError {
         address: String,
         source: tokio_postgres::Error,
     },
-    /// A person has paused the timeout; `rest` is how long for. Or it is resumed with so many orders per second, at the most that many in one
-    /// transaction.
+    /// The timeout is paused: `rest` is the remaining time. While it is resumed, `per_second` limits the orders per second, and the
+    /// orders of one transaction.
     #[error("no order is closed: {reason}")]
     Paused { rest: Duration, reason: String, per_second: Option<usize> },
-    /// The SQL of an effect has other parameters or columns than it should.
+    /// The SQL of an effect has wrong parameters or columns.
     #[error("the SQL of effect `{effect}` ({file}) does not fit: {reason}; see docs/effects.md")]
     Effect { effect: String, file: String, reason: String },
-    /// An effect with new terms would close many rows at once.
+    /// An effect with new terms would close more than ten rows at once.
     #[error(
         "effect `{effect}` ({place}) closes nothing yet: more than ten rows are overdue, and {change}. `overdue effect accept {effect}` \
          shows them and lets it close them; with `since` in the description it leaves earlier deadlines alone"
     )]
     Unaccepted { effect: String, place: String, change: String },
-    /// The tables are not those that a built-in effect is for.
+    /// The tables are not the reference tables, which the built-in effect needs.
     #[error(
         "effect `{effect}` is built in, for the reference tables, and these are others ({found}): \
          `overdue init` writes an effect for tables of your own to start from (docs/your-own-tables.md); or correct \
@@ -197,7 +197,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What is to be done about it.
+    /// The class of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Address(_)
@@ -220,7 +220,7 @@ impl StoreError {
         }
     }
 
-    /// The SQLSTATE, where the server gave one.
+    /// The SQLSTATE, if the server sent one.
     pub fn code(&self) -> Option<&SqlState> {
         match self {
             Self::Connect { source, .. } => source.code(),
@@ -228,7 +228,7 @@ impl StoreError {
         }
     }
 
-    /// The failure of a statement.
+    /// The error that the server sent for a statement.
     const fn answered(&self) -> Option<&tokio_postgres::Error> {
         match self {
             Self::Statement { source, .. }
@@ -238,11 +238,11 @@ impl StoreError {
         }
     }
 
-    /// Says of a failed statement that it is the one in `file`, and in which line of it `sql` is wrong.
+    /// Adds the effect, its file and the line of the mistake to a failed statement.
     pub(super) fn in_effect(self, effect: &str, file: &str, sql: &str) -> Self {
         let Self::Statement { address, source, .. } = self else { return self };
         let line = source.as_db_error().and_then(|error| match error.position() {
-            // What is part of the program nobody has open in an editor.
+            // Users cannot open SQL that is part of the program, so it gets no line.
             Some(ErrorPosition::Original(position)) if !file.starts_with(BUILT_IN) => {
                 Some(line_of(sql, *position))
             }
@@ -253,8 +253,8 @@ impl StoreError {
         Self::EffectStatement { effect, place, address, source }
     }
 
-    /// Whether the server has answered with an error and the connection goes on. Only then it can be about a row: a
-    /// trigger may raise any SQLSTATE there is.
+    /// Whether the server sent an error and the connection continues. Only such an error can concern a row, because a trigger may
+    /// raise any SQLSTATE.
     pub fn is_answer(&self) -> bool {
         let Some(source) = self.answered() else { return false };
         source.as_db_error().is_some_and(|error| {
@@ -262,7 +262,7 @@ impl StoreError {
         })
     }
 
-    /// Whether it is about the statement, as it was prepared: another one can work.
+    /// Whether the failure concerns the statement as prepared: another statement can succeed.
     pub(crate) fn is_of_statement(&self) -> bool {
         let of_server = |code: &str| {
             matches!(code, "25006" | "25P03" | "26000")
@@ -272,13 +272,13 @@ impl StoreError {
             || self.is_answer() && !self.code().is_some_and(|code| of_server(code.code()))
     }
 
-    /// Whether what was prepared on the connection is of no more use: tables have changed, or a pooler between has
-    /// given the session to somebody else.
+    /// Whether the prepared statements of the connection are useless: tables have changed, or a pooler has given the session to
+    /// another client.
     pub fn is_stale(&self) -> bool {
         self.is_answer() && self.code().is_some_and(|code| matches!(code.code(), "0A000" | "26000"))
     }
 
-    /// How long the timeout is paused, if that is why no order was closed.
+    /// The remaining pause of the timeout, if that is why no order was closed.
     pub(crate) const fn paused(&self) -> Option<Duration> {
         match self {
             Self::Paused { rest, .. } => Some(*rest),
@@ -286,12 +286,12 @@ impl StoreError {
         }
     }
 
-    /// Whether the SQL of an effect is not as agreed.
+    /// Whether the SQL of an effect breaks the contract.
     pub(crate) const fn is_misfit(&self) -> bool {
         matches!(self, Self::Effect { .. } | Self::BuiltIn { .. } | Self::Unaccepted { .. })
     }
 
-    /// What is part of the program nobody can write in another way.
+    /// A mismatch of SQL; for built-in SQL the tables are wrong, because users cannot change the SQL.
     pub(super) fn misfit(effect: &str, file: &str, wrong: Misfit) -> Self {
         let effect = effect.to_owned();
         if file.starts_with(BUILT_IN) {
@@ -300,14 +300,14 @@ impl StoreError {
         Self::Effect { effect, file: file.to_owned(), reason: wrong.to_string() }
     }
 
-    /// What the server said, without where it was asked.
+    /// The server's error, without statement and address.
     pub fn answer(&self) -> String {
         let Some(source) = self.answered() else { return crate::text::error_chain(self) };
         let code = source.code().map_or("none", SqlState::code);
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
     }
 
-    /// The server's reason to refuse a statement, with the place in the one of `texts` that it is about.
+    /// The server's reason to refuse a statement, with the position in the text of `texts` that contains it.
     pub(super) fn refusal(&self, sql: &str, texts: &[&str]) -> String {
         let Some(error) = self.answered().and_then(|it| it.as_db_error()) else {
             return crate::text::error_chain(self);
@@ -323,7 +323,7 @@ impl StoreError {
         format!("{}{place}{hint}", error.message())
     }
 
-    /// What it says about the only order that was asked for.
+    /// The failure of an order that was tried alone.
     pub(crate) fn alone(&self) -> Failure {
         let cause = self.code().map_or("none", SqlState::code).to_owned();
         let suspect = match self.kind() {
@@ -340,7 +340,7 @@ impl StoreError {
         self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
-    /// Whether login or a permission is what is missing.
+    /// Whether a login or a permission is missing.
     pub fn is_permission(&self) -> bool {
         if matches!(self, Self::ClosedSchema { .. }) {
             return true;
@@ -357,7 +357,7 @@ impl StoreError {
         OURS.iter().any(|prefix| statement.starts_with(prefix))
     }
 
-    /// The next step for a person, where the SQLSTATE shows it.
+    /// The next step for a person, if the SQLSTATE shows one.
     pub fn advice(&self) -> Option<&'static str> {
         if matches!(self, Self::Connect { source, .. } if source.code().is_none()) {
             return Some("is it running, and is database.url right?");

@@ -1,4 +1,4 @@
-//! What `overdue doctor` wants to know about the database. Asks for everything it can; changes nothing.
+//! Facts about the database for `overdue doctor`. It runs every query that it can, and changes nothing.
 
 use std::{future::Future, ops::Range, time::Duration};
 
@@ -19,8 +19,7 @@ use crate::doctor::facts::{
 };
 
 impl Store {
-    /// Everything that can be known; `now` is this machine's clock. Effects whose SQL could not be read are
-    /// handed over as gaps.
+    /// Reads all facts; `now` is this machine's clock. An effect whose SQL could not be read is passed in as a gap.
     pub async fn facts(
         &self,
         effects: &[(String, Asked<Effect>)],
@@ -112,12 +111,12 @@ impl Store {
         })
     }
 
-    /// What every connection is opened with.
+    /// The options of every connection.
     fn start_up(&self) -> Vec<(&str, &str)> {
         let options = self.config.get_options().unwrap_or_default();
         let each = options.split_whitespace().filter_map(|option| option.split_once('='));
         let each = each.map(|(name, value)| (name.strip_prefix("-c").unwrap_or(name), value));
-        // What closes orders has another lock time-out.
+        // The sessions that close orders have another lock time-out.
         each.filter(|(name, _)| !matches!(*name, "lock_timeout" | SESSION)).collect()
     }
 
@@ -151,7 +150,7 @@ impl Store {
     }
 }
 
-/// None where a row says only what cannot be seen.
+/// `None` for a row that only counts hidden sessions.
 fn holder(row: &Row) -> Option<Holder> {
     let name: String = row.get("name");
     let pid = || row.get::<_, Option<i32>>("pid").unwrap_or_default();
@@ -196,7 +195,7 @@ fn asked<T>(answer: Result<T, StoreError>) -> Asked<T> {
     })
 }
 
-/// PostgreSQL's own words are only in the causes.
+/// The error with its causes, which contain PostgreSQL's own text.
 fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Connect { source, .. }

@@ -1,5 +1,4 @@
-//! What `overdue` keeps of the past: recording what people do, and what a person has dropped from the parking lot; and deleting what is
-//! older than is kept.
+//! Records actions of people and messages dropped from the parking lot, and deletes rows of the history that are too old.
 
 use std::{fmt, time::Duration};
 
@@ -13,17 +12,17 @@ use super::{
 };
 use crate::{order::OrderId, text::one_line, why::Action};
 
-/// Rows that one statement deletes at most: a fraction of a second.
+/// Limit of rows for one DELETE: it takes a fraction of a second.
 pub(crate) const ROWS: u64 = 10_000;
 
-/// A table that only grows.
+/// A table that only grows, with the column of its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryTable {
-    /// `closures`, by `closed_at`.
+    /// Rows age by `closed_at`.
     Closures,
-    /// `dropped_messages`, by `dropped_at`.
+    /// Rows age by `dropped_at`.
     DroppedMessages,
-    /// `actions`, by `at`.
+    /// Rows age by `at`.
     Actions,
 }
 
@@ -47,7 +46,7 @@ impl HistoryTable {
     }
 }
 
-/// A message that is about to be dropped, as it is recorded.
+/// A record of a message that will be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DroppedMessage {
     pub(crate) queue: String,
@@ -57,20 +56,20 @@ pub(crate) struct DroppedMessage {
     pub(crate) message_id: Option<String>,
     pub(crate) parked_because: String,
     pub(crate) parked_at: Option<Timestamp>,
-    /// None where it was too large to be read.
+    /// `None` if the body was too large to be read.
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) body_bytes: i64,
 }
 
-/// Orders of one action that are recorded: some megabytes.
+/// Limit of the recorded orders of one action: some megabytes.
 pub(crate) const MOST_ORDERS: usize = 100_000;
 
-/// From where a person acts.
+/// The program that a person used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via<'a> {
     /// The command line.
     Cli,
-    /// `overdue ui`, and the name that somebody has logged in with.
+    /// `overdue ui`, with the name of the login.
     Page(&'a str),
 }
 
@@ -83,26 +82,26 @@ impl fmt::Display for Via<'_> {
     }
 }
 
-/// What a person has done a moment ago.
+/// An action of a person, to be recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAction<'a> {
     pub(crate) via: Via<'a>,
-    /// As the command line calls it: `parked replay`.
+    /// The command, e.g. `parked replay`.
     pub(crate) action: &'a str,
     /// A filter or a name.
     pub(crate) what: String,
     /// Messages, orders or steps.
     pub(crate) count: Option<u64>,
-    /// What the person says.
+    /// The reason that the person gave.
     pub(crate) why: Option<&'a str>,
-    /// As far as they are known, [`MOST_ORDERS`] of them.
+    /// The known orders, at most [`MOST_ORDERS`].
     pub(crate) orders: &'a [String],
 }
 
 impl Store {
-    /// Deletes at most [`ROWS`] rows that are older than `keep` by the database's clock and by `now` of this machine, the oldest first;
-    /// none while another session does so in this table. It fails where somebody holds a row for longer than 100 ms, or where it
-    /// takes 5 s.
+    /// Deletes at most [`ROWS`] rows, the oldest first, that are older than `keep` by the database's clock and by `now` of this
+    /// machine. Deletes nothing while another session deletes in this table. Fails if another session locks a row for 100 ms, or
+    /// after 5 s.
     pub(crate) async fn delete_old(
         &self,
         table: HistoryTable,
@@ -118,7 +117,7 @@ impl Store {
         Ok(rows.first().map_or(0, |row| count(row, "deleted")))
     }
 
-    /// Records messages, in one transaction; `because` is what the person says. If it fails, nothing is to be dropped.
+    /// Records messages in one transaction, with the person's reason in `because`. If it fails, no message must be dropped.
     pub(crate) async fn record_dropped(
         &self,
         messages: &[DroppedMessage],
@@ -142,11 +141,11 @@ impl Store {
         self.rows("parked_dropped", SQL, &parameters).await.map(drop)
     }
 
-    /// Records it; who that is, the session says.
+    /// Records an action; the session gives the user.
     pub(crate) async fn record_action(&self, action: &NewAction<'_>) -> Result<(), StoreError> {
         const SQL: &str = include_str!("../../sql/action_record.sql");
         let NewAction { via, action, what, count, why, orders } = action;
-        // PostgreSQL's text has no NUL.
+        // PostgreSQL's text cannot contain NUL.
         let (what, why) = (one_line(what), why.map(one_line));
         let count = count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         let orders = &orders[..orders.len().min(MOST_ORDERS)];
@@ -155,13 +154,13 @@ impl Store {
         self.rows("action_record", SQL, &parameters).await.map(drop)
     }
 
-    /// Whether the table is there.
+    /// Whether the table `actions` exists.
     pub(crate) async fn has_actions(&self) -> Result<bool, StoreError> {
         const SQL: &str = "SELECT to_regclass('{own}.actions') IS NOT NULL";
         Ok(self.one("has_actions", SQL, &[]).await?.get(0))
     }
 
-    /// The newest that concern an order, at most `limit`.
+    /// The newest actions on an order, at most `limit`.
     pub(crate) async fn actions_of_order(
         &self,
         id: &OrderId,

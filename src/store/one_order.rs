@@ -1,4 +1,4 @@
-//! What the tables of `overdue` have of one order.
+//! Rows of one order in the tables of `overdue`.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -9,13 +9,13 @@ use crate::{
     why::{Closure, Event, Found, Notice},
 };
 
-/// Closures that are shown.
+/// Limit of the closures that are shown.
 const MOST_CLOSURES: i64 = 20;
-/// Rows of a table without an index by order that are looked at: a tenth of a second.
+/// Limit of rows that are read from a table without an index by order: a tenth of a second.
 const LOOKED_AT: i64 = 100_000;
 
 impl Store {
-    /// What was done with an order, newest first.
+    /// Closures of an order, newest first.
     pub(crate) async fn closures_of(&self, id: &OrderId) -> Result<Found<Closure>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_closures.sql");
         let rows = self.rows("order_closures", SQL, &[&id.spellings(), &MOST_CLOSURES]).await?;
@@ -24,7 +24,7 @@ impl Store {
         Ok(Found { rows: rows.iter().map(closure).collect(), looked_at })
     }
 
-    /// The notices of an order that are not published.
+    /// Notices of an order that are not published yet.
     pub(crate) async fn notices_of(&self, id: &OrderId) -> Result<Found<Notice>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_notices.sql");
         let rows = self.rows("order_notices", SQL, &[&id.spellings(), &LOOKED_AT]).await?;
@@ -36,7 +36,7 @@ impl Store {
         }))
     }
 
-    /// The events of an order that are not published.
+    /// Events of an order that are not published yet.
     pub(crate) async fn events_of(&self, id: &OrderId) -> Result<Found<Event>, StoreError> {
         const SQL: &str = include_str!("../../sql/order_events.sql");
         let rows = self.rows("order_events", SQL, &[&id.spellings(), &LOOKED_AT]).await?;
@@ -69,7 +69,7 @@ fn closure(row: &Row) -> Closure {
     }
 }
 
-/// None for `infinity` and for NULL.
+/// `None` for `infinity` and for NULL.
 fn time(row: &Row, column: &str) -> Option<Timestamp> {
     row.get::<_, Option<DatabaseTime>>(column).and_then(DatabaseTime::timestamp)
 }

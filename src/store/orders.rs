@@ -1,5 +1,5 @@
-//! Closing orders: the effect's SQL, run on a batch of order ids in one transaction; and what it answered, read row by row: one that
-//! is not as agreed concerns its order only.
+//! Closes orders: runs the effect's SQL on a batch of order ids in one transaction, and reads the result row by row. A row that
+//! breaks the contract fails its order only.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,23 +21,23 @@ use crate::{
     wire::{Trace, Traces},
 };
 
-/// Whether a statement that closes orders waits for locks on what is released.
+/// Whether a statement that closes orders waits for locks on the rows to release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// It waits until the lock time-out.
+    /// Waits until the lock time-out.
     Waits,
-    /// It passes over what is locked, where the effect has such a statement.
+    /// Skips locked rows, if the effect has such a statement.
     Passes,
 }
 
-/// What made an order due: the value of `closures.path`.
+/// The reason why an order was tried: the value of `closures.path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosingPath {
-    /// A message came.
+    /// A message was delivered.
     Message,
-    /// Many were due at once: it was closed ahead of its message.
+    /// Many orders were due at once: a burst closed the order before its message.
     Burst,
-    /// The sweep found it: no message came.
+    /// The sweep found the order without a message.
     Sweep,
 }
 
@@ -52,14 +52,14 @@ impl ClosingPath {
 }
 
 impl Store {
-    /// Runs the effect on `ids` and says what became of each, in the same order; whether their timeouts are paused or not.
+    /// Runs the effect on `ids`, and returns the outcome of each, in the same order. Pauses are ignored.
     ///
-    /// It waits for each lock for 50 ms. One transaction: when this returns it is committed, and when it fails nothing has happened. An id that
-    /// comes twice is closed once. Ids without a row in the result are [`Outcome::Unknown`]; a row that is not as
-    /// agreed makes its order [`Outcome::Failed`].
+    /// Waits 50 ms for each lock. Everything is one transaction: on return it is committed, on failure nothing has happened. A
+    /// duplicate id is closed once. An id without a row in the result is [`Outcome::Unknown`]; a row that breaks the contract makes
+    /// its order [`Outcome::Failed`].
     ///
     /// # Errors
-    /// The statement failed; [`StoreError::kind`] says what to do.
+    /// The statement failed; [`StoreError::kind`] is the class of the failure.
     pub async fn run_effect(
         &self,
         effect: &Effect,
@@ -70,8 +70,8 @@ impl Store {
         self.run_statement(effect, (ids, &traces, path), Waiting::Waits, None).await
     }
 
-    /// Like [`Store::run_effect`], with the traces of these orders among others; with a rule within these limits, and
-    /// [`StoreError::Paused`] if one of its timeouts is paused.
+    /// Like [`Store::run_effect`], with traces, of which only the traces of `ids` are used. With a rule, the limits apply, and a
+    /// paused timeout is [`StoreError::Paused`].
     pub(crate) async fn run_statement(
         &self,
         effect: &Effect,
@@ -100,7 +100,7 @@ impl Store {
         Ok(committed.collect())
     }
 
-    /// Runs the statements of an effect in one transaction, behind `guard`.
+    /// Runs the statements of an effect in one transaction, after `guard`.
     pub(super) async fn transact(
         &self,
         effect: &Effect,
@@ -113,7 +113,7 @@ impl Store {
         let contended = statements.close_contended.as_ref();
         let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        // An id that the database cannot take fails with its order.
+        // An id that the database cannot store fails with its order.
         let traces: BTreeMap<&OrderId, &Trace> =
             ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));
@@ -133,15 +133,15 @@ impl Store {
     }
 }
 
-/// The cause of every failure of this kind: no SQLSTATE, because the statement itself has worked.
+/// The cause of every broken contract: there is no SQLSTATE, because the statement itself succeeded.
 pub(crate) const CONTRACT: &str = "contract";
 
-/// An order at this moment.
+/// The state of an order at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// What an effect has done with it, or would have.
+    /// The outcome of the effect, real or tried.
     pub(crate) outcome: Outcome,
-    /// Its deadline, if a row has one.
+    /// The deadline, if a row has one.
     pub(crate) due_at: Option<DatabaseTime>,
 }
 
@@ -154,11 +154,11 @@ impl From<Outcome> for Standing {
 /// The rows of one execution.
 struct EffectRows {
     by_id: HashMap<String, Standing>,
-    /// What became of an order without a row, if one of the rows says no order id.
+    /// The outcome of an order without a row, if one of the rows has no order id.
     stray: Option<Outcome>,
 }
 
-/// What became of each of `ids`, in the same order.
+/// The outcome of each of `ids`, in the same order.
 pub(super) fn standings(effect: &Effect, rows: &[Row], ids: &[OrderId]) -> Vec<Standing> {
     let mut answer = EffectRows::read(effect, rows);
     let mut spelled = None;
@@ -192,7 +192,7 @@ impl EffectRows {
         };
         let failed = |wrong: String| failed(effect, &wrong, &format!("order {}", excerpt(id)));
         let outcome = outcome(row).unwrap_or_else(failed);
-        // Of two rows for one order the one that closed it says what happened.
+        // If an order has two rows, the row that closed it wins.
         let known = self.by_id.get(id).map(|it| &it.outcome);
         if !matches!(known, Some(Outcome::Closed { .. })) {
             let due_at = row.try_get::<_, Option<DatabaseTime>>(2).ok().flatten();
@@ -200,7 +200,7 @@ impl EffectRows {
         }
     }
 
-    /// What became of an order, if there is a row. The same order twice in a batch was closed by the first of the two.
+    /// The outcome of an order, if there is a row. The second copy of an order in a batch is already final after the first.
     fn take(&mut self, id: &str) -> Option<Standing> {
         let standing = self.by_id.get_mut(id)?;
         let taken = standing.clone();

@@ -1,5 +1,5 @@
-//! Orders by deadline, page by page, as the index that serves the sweep has them: overdue ones, and with a grace before the deadline
-//! those that are open. So it works for any tables. And the lock of a burst: one worker at a time closes the burst of an effect.
+//! Pages of orders by deadline, as the index of the sweep orders them. A negative grace also gives open orders before their
+//! deadline. This works for any tables. `lock_burst` locks the burst of an effect, so that one worker at a time closes it.
 
 use std::{
     sync::Arc,
@@ -19,17 +19,17 @@ use super::{
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
-/// The grace that gives all open orders: a hundred years before the deadline. What is due later than that waits for nothing that is to
-/// come: 9999-12-31 stands for "never" in many tables.
+/// The grace that gives all open orders: a hundred years before the deadline. An order that is due later waits for nothing real:
+/// 9999-12-31 means "never" in many tables.
 const AHEAD_MS: i64 = -100 * 365 * 24 * 3_600_000;
-/// The grace that gives these, too.
+/// The grace that also gives orders due in more than a hundred years.
 const COUNTED_AHEAD_MS: i64 = 100 * AHEAD_MS;
-/// A worker that is stopped, or stuck in a page, leaves what is due to others.
+/// A worker that is stopped, or stuck in a page, loses the lock, so that other workers close the due orders.
 const PASSES_ON: &str = "SET LOCAL idle_in_transaction_session_timeout = '2s'";
-/// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for whatever is short.
+/// Connections that locks leave to others: one for a relay, which keeps it while it publishes, and one for short statements.
 const LEFT_TO_OTHERS: usize = 2;
 
-/// The place of an order among those that are overdue: by deadline, then by id.
+/// The sort key of overdue orders: deadline, then id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OverdueKey {
     due_at: DatabaseTime,
@@ -37,77 +37,74 @@ pub(crate) struct OverdueKey {
 }
 
 impl OverdueKey {
-    /// Before all orders.
     pub(crate) const fn first() -> Self {
         Self { due_at: DatabaseTime::FIRST, order_id: String::new() }
     }
 
-    /// Before all orders that are due then.
+    /// The key before all orders with this deadline.
     pub(crate) const fn at(due_at: DatabaseTime) -> Self {
         Self { due_at, order_id: String::new() }
     }
 
-    /// The deadline of an order with this key.
+    /// `None` for [`OverdueKey::first`].
     pub(crate) fn due_at(&self) -> Option<DatabaseTime> {
         (*self != Self::first()).then_some(self.due_at)
     }
 
-    /// How long an order with this key has been overdue at `now`.
     pub(crate) fn overdue_at(&self, now: DatabaseTime) -> Duration {
         self.due_at.until(now)
     }
 }
 
-/// What `overdue_sql` found.
+/// Rows of `overdue_sql`.
 #[derive(Debug)]
 pub(crate) struct OverduePage {
-    /// Orders that can be asked for.
+    /// Orders with a valid id.
     pub(crate) ids: Vec<OrderId>,
     /// The deadline of each of `ids`.
     pub(crate) deadlines: Vec<DatabaseTime>,
-    /// Rows whose id is none that a message could carry, and why.
+    /// Reasons why a row is not in `ids`: its id is invalid in a message, or its deadline cannot be read.
     pub(crate) refused: Vec<String>,
-    /// Rows in all.
+    /// All rows, with the refused ones.
     pub(crate) rows: usize,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub(crate) next: OverdueKey,
 }
 
-/// A hundred million orders take minutes to count, and whoever rebuilds them waits longer.
+/// Counting a hundred million orders takes minutes; a person who rebuilds their messages waits longer anyway.
 const COUNTING: TransactionLimits =
     TransactionLimits { lock: None, statement: Some(Duration::from_mins(10)) };
 
-/// The open orders of an effect.
+/// Counts of the open orders of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenOrders {
-    /// Those that are read as pages, up to 100,000,000.
+    /// Orders with a valid id, up to 100,000,000.
     pub(crate) orders: u64,
-    /// Those of them whose deadline has passed.
+    /// The part of `orders` whose deadline has passed.
     pub(crate) overdue: u64,
-    /// Their first and their last deadline.
+    /// First and last deadline.
     pub(crate) due: Option<(DatabaseTime, DatabaseTime)>,
-    /// Rows up to then whose id is none that a message could carry.
+    /// Rows of the same time range whose id is invalid in a message.
     pub(crate) unusable: u64,
     /// Rows that are due in more than a hundred years.
     pub(crate) far: u64,
 }
 
 impl OpenOrders {
-    /// Whether there can be others behind the `most` rows that were read.
+    /// Whether there may be more rows than the `most` that were read.
     pub(crate) const fn is_more(&self, most: i64) -> bool {
         self.orders + self.unusable + self.far >= most.unsigned_abs()
     }
 }
 
-/// Some of them, by deadline.
+/// Some of the open orders, by deadline.
 pub(crate) struct OpenPage {
     /// Order and deadline.
     pub(crate) orders: Vec<(OrderId, DatabaseTime)>,
-    /// Rows whose id is none that a message could carry, and why.
+    /// Reasons why a row is not in `orders`.
     pub(crate) refused: Vec<String>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub(crate) next: OverdueKey,
-    /// Whether there is none.
     pub(crate) is_last: bool,
     clock: (DatabaseTime, Instant),
 }
@@ -119,20 +116,20 @@ impl OpenPage {
     }
 }
 
-/// A transaction that holds the lock. Between two statements it has neither a snapshot nor an id, so it holds up no vacuum.
+/// A transaction with the lock of a burst. Between two statements it has neither a snapshot nor an id, so it does not delay vacuum.
 pub(crate) struct BurstLock<'a> {
     store: &'a Store,
     client: Cancellable,
     _permit: OwnedSemaphorePermit,
 }
 
-/// As many locks as the pool that does not close has connections to spare.
+/// Permits for locks: connections of the pool that does not close, less the reserved ones.
 pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(connections.saturating_sub(LEFT_TO_OTHERS)))
 }
 
 impl Store {
-    /// Orders past their deadline by more than `grace`, oldest first, at most `limit`; none without `overdue_sql`.
+    /// Orders past their deadline by more than `grace`, oldest first, at most `limit`; `None` without `overdue_sql`.
     pub(crate) async fn overdue_page(
         &self,
         effect: &Effect,
@@ -157,7 +154,7 @@ impl Store {
         Ok(Some(page))
     }
 
-    /// At most `limit` open orders behind `after`, the first due first; none without `overdue_sql`.
+    /// At most `limit` open orders after `after`, by deadline; empty without `overdue_sql`.
     pub(crate) async fn open_page(
         &self,
         effect: &Effect,
@@ -179,7 +176,7 @@ impl Store {
         Ok(page)
     }
 
-    /// Rows of `overdue_sql`, and where the next page begins; a grace below zero is one before the deadline.
+    /// Rows of `overdue_sql`, and the start of the next page. A negative grace gives orders before their deadline.
     pub(super) async fn page(
         &self,
         effect: &Effect,
@@ -196,7 +193,7 @@ impl Store {
             contract: Contract::Overdue(effect),
         };
         let rows = self.ask(For::Anything, question).await?;
-        // The last row that can be a key. A page that ends where it began would come again for ever.
+        // The last row that has a valid key. A page whose end is its start would repeat without end.
         let Some(next) = rows.iter().rev().find_map(key) else {
             return Ok(Some((rows, after.clone())));
         };
@@ -207,7 +204,7 @@ impl Store {
         Ok(Some((rows, next)))
     }
 
-    /// Rows of a statement around `overdue_sql`, with the same parameters first; `None` without that.
+    /// Rows of a statement around `overdue_sql`, which gets the same parameters first; `None` without `overdue_sql`.
     pub(super) async fn around_overdue(
         &self,
         name: &'static str,
@@ -226,7 +223,7 @@ impl Store {
         rows.map(Some).map_err(|error| contract.failure(error, sql))
     }
 
-    /// How many orders are open; `None` without `overdue_sql`.
+    /// Counts open orders; `None` without `overdue_sql`.
     pub(crate) async fn open_orders(
         &self,
         effect: &Effect,
@@ -247,8 +244,8 @@ impl Store {
         }))
     }
 
-    /// Asks for the lock of an effect's burst, without waiting for it. `None` if another burst has it: one of another worker, or of
-    /// another effect of this worker that leaves no connection.
+    /// Tries to lock the burst of an effect, without waiting. `None` if another worker has the lock, or if bursts of other effects
+    /// leave no connection.
     pub(crate) async fn lock_burst(
         &self,
         effect: &str,
@@ -277,12 +274,12 @@ impl Store {
 }
 
 impl BurstLock<'_> {
-    /// PostgreSQL ends a transaction that is idle for long. If it fails, the connection is gone, and with it the lock.
+    /// Keeps the lock: PostgreSQL ends a transaction that stays idle. An error means that connection and lock are lost.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.run("SELECT").await
     }
 
-    /// Another burst may take it.
+    /// Releases the lock for other bursts.
     pub(crate) async fn release(self) -> Result<(), StoreError> {
         self.run("COMMIT").await?;
         self.client.done();
@@ -296,7 +293,7 @@ impl BurstLock<'_> {
     }
 }
 
-/// The order of a row; why it is none that a message could carry.
+/// The order of a row, or the reason why its id is invalid in a message.
 fn order_id(row: &Row) -> Result<OrderId, String> {
     let id: &str = cell(row, 0)?;
     OrderId::parse(id).map_err(|error| format!("{error}: `{}`", excerpt(id)))

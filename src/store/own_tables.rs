@@ -1,5 +1,5 @@
-//! The tables of `overdue`: creating them in the first schema of the search path, the reference order tables in the last; and
-//! dropping ours. The reference order tables are the user's.
+//! The tables of `overdue`: creates them in the first schema of the search path, and the reference order tables in the last. It
+//! drops its own tables only: the reference order tables belong to the user.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,28 +14,28 @@ const PAUSES: &str = include_str!("../../sql/pauses.sql");
 const VERSIONED: &str = include_str!("../../sql/tables_version.sql");
 const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
-/// Of [`OURS`], [`SCHEDULE`] and [`PAUSES`]: each change of a column or a function is one more (docs/stability.md).
+/// Version of [`OURS`], [`SCHEDULE`] and [`PAUSES`]: increase it with each change of a column or a function (docs/stability.md).
 const VERSION: u32 = 3;
-/// How the creation of a table begins in these scripts; each of its columns has a line.
+/// The beginning of each table in these scripts; each of its columns has a line.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
-/// How later versions begin to add columns to one, and the line of each.
+/// The beginnings of a later version's statement that adds columns, and of the line of each column.
 const ALTER: &str = "ALTER TABLE ";
 const ADD: &str = "ADD COLUMN IF NOT EXISTS ";
 
-/// Where counting the rows of a table ends: a history may have millions.
+/// Limit for counting the rows of a table: a history may have millions.
 const MOST_ROWS: i64 = 1_000_000;
 
-/// A table of ours.
+/// A table of `overdue` in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnTable {
-    /// Its name, without the schema.
+    /// The name without the schema.
     pub(crate) name: String,
-    /// Its rows, up to a million.
+    /// Counted up to a million.
     pub(crate) rows: i64,
 }
 
 impl OwnTable {
-    /// Whether it holds what is still to be published.
+    /// Whether the table contains unpublished rows.
     pub(crate) fn waits(&self) -> bool {
         let to_publish =
             self.name.starts_with("outbox") || self.name.starts_with("scheduled_notices");
@@ -50,15 +50,15 @@ impl fmt::Display for OwnTable {
     }
 }
 
-/// What the first schema of a search path holds, and for whom.
+/// Contents of the first schema of a search path, and the topologies that use them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnTables {
     pub(crate) schema: String,
-    /// What can be dropped.
+    /// Tables that can be dropped.
     pub(crate) tables: Vec<OwnTable>,
-    /// What has the name of a table of ours and other columns.
+    /// Tables with the name of one of ours and other columns.
     pub(crate) foreign: Vec<String>,
-    /// Other topologies whose timeouts `schedule()` takes.
+    /// Other topologies whose timeouts are registered for `schedule()`.
     pub(crate) other_topologies: Vec<String>,
 }
 
@@ -67,14 +67,14 @@ impl OwnTables {
         self.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same without rows.
+    /// A copy with all tables empty.
     fn emptied(&self) -> Self {
         let mut emptied = self.clone();
         emptied.tables.iter_mut().for_each(|table| table.rows = 0);
         emptied
     }
 
-    /// What is there now and was not there then.
+    /// Tables that have changed since `then`, as text.
     fn since(&self, then: &Self) -> String {
         let new = self.tables.iter().filter(|table| !then.tables.contains(table));
         let new = new.map(|table| table.to_string().replace("  WITH ", " with "));
@@ -82,19 +82,19 @@ impl OwnTables {
     }
 }
 
-/// A timeout, and the state of the reference tables that it is for.
+/// A timeout, and the rows of the reference tables that it closes.
 #[derive(Clone, Debug)]
 pub(crate) struct ScheduledState<'a> {
-    /// Of the topology.
+    /// The name in the topology.
     pub(crate) timeout: &'a str,
-    /// `orders.status`
+    /// Value of `orders.status`.
     pub(crate) status: &'static str,
-    /// The column with its deadline.
+    /// The column with the deadline.
     pub(crate) deadline: &'static str,
 }
 
 impl ScheduledState<'_> {
-    /// Whether a trigger of `--trigger` is for this state.
+    /// Whether a trigger of `--trigger` belongs to this state.
     pub(crate) fn is_scheduled_by(&self, trigger: &str) -> bool {
         let state = trigger.strip_prefix("schedule_new_");
         state.or(trigger.strip_prefix("schedule_changed_")) == Some(self.status)
@@ -102,14 +102,14 @@ impl ScheduledState<'_> {
 }
 
 impl Store {
-    /// Creates what is missing, in one transaction.
+    /// Creates missing tables and functions, in one transaction.
     ///
     /// # Errors
-    /// A statement failed, a schema's name cannot be one, a table of somebody else has the name of one of these, or a newer `overdue`
-    /// has made them; nothing was changed.
+    /// A statement failed, a schema name is invalid, another table has the name of one of these, or a newer `overdue` has created
+    /// them. Nothing was changed.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         let (ours, orders) = schemas(search_path)?;
-        // Two that start at once would both create the schema: the second waits.
+        // Two concurrent runs would both create the schema, so the second one waits.
         let mut script =
             "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
                 .to_owned();
@@ -124,7 +124,7 @@ impl Store {
         self.run_script("database_init", &script).await
     }
 
-    /// Makes the triggers that schedule each order of the reference tables, in one transaction.
+    /// Creates the triggers that schedule each order of the reference tables, in one transaction.
     pub(crate) async fn schedule_by_triggers(
         &self,
         states: &[ScheduledState<'_>],
@@ -132,7 +132,7 @@ impl Store {
         let made = include_str!("../../sql/schedule_triggers.sql");
         let mut script = self.in_own_schema(made).into_owned();
         for ScheduledState { timeout, status, deadline } in states {
-            // A timeout is a word, so it needs no quoting.
+            // A timeout's name is a word, so it needs no quotes.
             script.extend([
                 "SELECT pg_temp.schedule_state('",
                 [*timeout, status, deadline].join("', '").as_str(),
@@ -143,7 +143,7 @@ impl Store {
         self.run_script("schedule_triggers", &script).await
     }
 
-    /// Our tables that are there, and whether another topology than this one uses them.
+    /// Our existing tables, and the other topologies that use them.
     pub(crate) async fn own_tables(
         &self,
         search_path: &str,
@@ -157,10 +157,9 @@ impl Store {
         self.read_own(&transaction, schema, topology).await
     }
 
-    /// Drops our tables and functions, in one transaction: locks the tables, counts again, and drops them if they have as many
-    /// rows as were shown, or none.
-    /// Nothing is dropped where there are other rows, where a lock is not available within 5 s, or where something depends
-    /// on them, for example a trigger on the user's tables.
+    /// Drops our tables and functions, in one transaction: locks the tables, counts again, and drops them if they have as many rows
+    /// as were shown, or none. Nothing is dropped if the counts differ or a lock is not free within 5 s. The same is true if an
+    /// object depends on the tables, for example a trigger on the user's tables.
     pub(crate) async fn drop_own(
         &self,
         search_path: &str,
@@ -188,7 +187,7 @@ impl Store {
         self.named(NAME, transaction.commit().await)
     }
 
-    /// With the schema alone in the search path.
+    /// Needs a search path with this schema alone.
     async fn read_own(
         &self,
         transaction: &Transaction<'_>,
@@ -210,7 +209,7 @@ impl Store {
                 found.foreign.push(name);
                 continue;
             }
-            // A name that needs no quoting.
+            // The name needs no quotes.
             let count = format!(
                 "SELECT count(*) AS rows FROM (SELECT FROM {name} LIMIT {MOST_ROWS}) AS counted"
             );
@@ -230,15 +229,15 @@ impl Store {
     }
 }
 
-/// A table that is there already would be left as it is, but for its comment, and the worker would find other columns.
+/// Refuses other tables with these names: CREATE would keep such a table, and the worker would find other columns.
 fn refuse_foreign() -> String {
     let made = own_columns().into_iter().filter(|it| !it.is_later);
     let columns = made.map(|OwnColumn { table, name, .. }| format!("('{table}', '{name}')"));
     FOREIGN.replace("{columns}", &columns.collect::<Vec<_>>().join(", "))
 }
 
-/// A script with `schema` in front of the search path while it runs. Looked up first: CREATE SCHEMA needs a right on the database
-/// even where there is nothing to do.
+/// A script that runs with `schema` as its search path. It checks first whether the schema exists: CREATE SCHEMA needs a right on
+/// the database even if there is nothing to create.
 fn in_schema(schema: &str, script: &str) -> String {
     format!(
         "DO $$ BEGIN IF to_regnamespace('{schema}'::text) IS NULL THEN CREATE SCHEMA {schema}; END IF; END $$;\n\
@@ -247,13 +246,13 @@ fn in_schema(schema: &str, script: &str) -> String {
     )
 }
 
-/// A script or a statement with `schema` in the place of `{own}`.
+/// Replaces `{own}` in a script or a statement by `schema`.
 pub(super) fn in_own_schema<'a>(schema: &str, sql: &'a str) -> Cow<'a, str> {
     const OWN: &str = "{own}.";
     if sql.contains(OWN) { sql.replace(OWN, &format!("{schema}.")).into() } else { sql.into() }
 }
 
-/// What [`Store::init`] creates where it is missing, as text.
+/// Objects that [`Store::init`] creates if they are missing, as text.
 pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<String, StoreError> {
     let (ours, orders) = schemas(search_path)?;
     let own = format!("in schema {ours}: the tables {}, and schedule()", own_tables().join(", "));
@@ -263,7 +262,7 @@ pub(crate) fn created(search_path: &str, reference_tables: bool) -> Result<Strin
     Ok(format!("{own}\nin schema {orders}: the tables {}", tables(&[REFERENCE]).join(", ")))
 }
 
-/// The tables of ours that [`Store::init`] creates.
+/// Names of our tables that [`Store::init`] creates.
 pub(super) fn own_tables() -> Vec<&'static str> {
     tables(&[OURS, SCHEDULE, PAUSES])
 }
@@ -274,16 +273,16 @@ fn tables(scripts: &[&'static str]) -> Vec<&'static str> {
     names.map(|name| name.trim_end_matches(" (")).collect()
 }
 
-/// A column of one of these tables.
+/// A column of one of our tables.
 pub(super) struct OwnColumn {
     pub(super) table: &'static str,
     pub(super) name: &'static str,
     pub(super) data_type: &'static str,
-    /// Whether a version after the first one has added it.
+    /// Whether a version after the first one added the column.
     pub(super) is_later: bool,
 }
 
-/// Each column of [`own_tables`], by which they are recognised.
+/// Each column of [`own_tables`]; tables are recognised by their columns.
 pub(super) fn own_columns() -> Vec<OwnColumn> {
     let (mut columns, mut table) = (Vec::new(), None);
     for line in [OURS, SCHEDULE, PAUSES].iter().flat_map(|script| script.lines()) {
@@ -305,20 +304,20 @@ pub(super) fn own_columns() -> Vec<OwnColumn> {
     columns
 }
 
-/// The first schema of a search path, which is for our tables.
+/// The first schema of a search path, for our tables.
 pub(super) fn own_schema(search_path: &str) -> Result<&str, StoreError> {
     let first = search_path.split(',').next().unwrap_or_default().trim();
     check_name(first).map(|()| first)
 }
 
-/// The first schema of a search path, which is for our tables, and the last, which is for the order tables.
+/// The first schema of a search path, for our tables, and the last, for the order tables.
 pub(super) fn schemas(search_path: &str) -> Result<(&str, &str), StoreError> {
     let schemas = || search_path.split(',').map(str::trim);
     schemas().try_for_each(check_name)?;
     Ok((schemas().next().unwrap_or_default(), schemas().next_back().unwrap_or_default()))
 }
 
-/// Only names that need no quoting: they are written into statements and connection options.
+/// Accepts only names that need no quotes: they are written into statements and connection options.
 fn check_name(schema: &str) -> Result<(), StoreError> {
     let first = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let rest = schema.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -1,5 +1,5 @@
-//! Pauses: timeouts whose orders no worker closes. What closes orders begins with `refuse_paused()` (`sql/pauses.sql`), which
-//! promises that together with [`Store::await_closings`].
+//! Pauses: no worker closes orders of a paused timeout. Each closing transaction begins with `refuse_paused()` (`sql/pauses.sql`).
+//! Together with [`Store::await_closings`] that guarantees the pause.
 
 use std::time::Duration;
 
@@ -13,48 +13,48 @@ use super::{
 use crate::condition::pause::Pause;
 
 pub(super) const REFUSE: &str = include_str!("../../sql/pauses_refuse.sql");
-/// Of what `refuse_paused()` refuses; a class of no one's (PostgreSQL, errcodes-appendix).
+/// SQLSTATE of a refusal by `refuse_paused()`, in a class that PostgreSQL does not use (errcodes-appendix).
 const PAUSED: &str = "OV001";
 
-/// Whose orders are closed.
+/// The orders that a closing transaction concerns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<'a> {
     pub(crate) topology: &'a str,
-    /// None of orders that are found by their effect: they can be of any timeout with it.
+    /// `None` for orders that are found by their effect: they can belong to any timeout with this effect.
     pub(crate) timeout: Option<&'a str>,
     pub(crate) effect: &'a str,
 }
 
-/// Who still closes orders of a timeout that is being paused.
+/// A session that still closes orders of a timeout that is being paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Of its process in PostgreSQL.
+    /// Process id in PostgreSQL.
     pub pid: i32,
-    /// What it calls itself.
+    /// `application_name` of the session.
     pub application: String,
-    /// Where it comes from.
+    /// Address of the client.
     pub client: String,
 }
 
 impl Store {
-    /// Whether the table and the function are there, and may be used by what closes orders; changes nothing.
+    /// Checks that the table and the function exist and that the closing session may use them; changes nothing.
     ///
     /// # Errors
-    /// One of them is missing, or a permission is.
+    /// The table, the function or a permission is missing.
     pub async fn check_pauses(&self) -> Result<(), StoreError> {
         const CHECK: &str = include_str!("../../sql/pauses_check.sql");
         self.explain("pauses_refuse", REFUSE, &[&"", &"", &"", &0_i32]).await?;
         self.explain("pauses_refuse", CHECK, &[]).await
     }
 
-    /// The pauses of a topology that have not ended, the last one to end first.
+    /// Current pauses of a topology, the last one to end first.
     pub(crate) async fn pauses(&self, topology: &str) -> Result<Vec<Pause>, StoreError> {
         const SQL: &str = include_str!("../../sql/pauses_in_force.sql");
         Ok(self.rows("pauses", SQL, &[&topology]).await?.iter().map(pause).collect())
     }
 
-    /// The refusal of a pause that ends at a time, if one of the timeouts has one. Asked before `refuse_paused()` where that has
-    /// refused before: each of its refusals is a line in the database's log.
+    /// The refusal of a pause with an end, if one of the timeouts is paused. The worker calls this before `refuse_paused()` after a
+    /// first refusal, because each refusal is a line in the database's log.
     pub(crate) async fn still_paused(
         &self,
         Rule { topology, timeout, effect }: Rule<'_>,
@@ -70,8 +70,7 @@ impl Store {
         }))
     }
 
-    /// Pauses a timeout, or changes its pause. It holds for whoever begins to close orders from now on.
-    /// If it fails, nothing was changed.
+    /// Pauses a timeout, or changes its pause, for all transactions that begin from now on. If it fails, nothing was changed.
     pub(crate) async fn pause(
         &self,
         topology: &str,
@@ -85,10 +84,10 @@ impl Store {
         self.one("pauses_pause", SQL, &parameters).await.map(drop)
     }
 
-    /// Waits for whoever began to close orders of a timeout before it was paused; who that is, if it lasts too long.
+    /// Waits for transactions that began to close orders before the pause. Returns their sessions if they last too long.
     ///
     /// # Errors
-    /// It is not known whether anybody still closes orders.
+    /// The database cannot be asked, so such transactions may still run.
     pub async fn await_closings(
         &self,
         topology: &str,
@@ -113,8 +112,8 @@ impl Store {
         Ok(rows.iter().map(holder).collect())
     }
 
-    /// Ends a pause, or with a rate lets so many orders per second be closed until fewer than half as many come due; the
-    /// pause as it was, if there is one. If it fails, nothing was changed.
+    /// Ends a pause. With a rate, it lets this number of orders be closed per second, until fewer than half as many come due.
+    /// Returns the earlier pause, if there was one. If it fails, nothing was changed.
     pub(crate) async fn resume(
         &self,
         topology: &str,
@@ -145,7 +144,7 @@ fn pause(row: &Row) -> Pause {
     }
 }
 
-/// What an error says that `refuse_paused()` has raised. A trigger may raise any SQLSTATE, without a number as its detail.
+/// Reads an error of `refuse_paused()`. A trigger may raise any SQLSTATE, but without a number as its detail.
 pub(super) fn refused(error: &tokio_postgres::Error) -> Option<StoreError> {
     let error = error.as_db_error().filter(|error| error.code().code() == PAUSED)?;
     let rest = Duration::from_millis(error.detail()?.parse().ok()?);

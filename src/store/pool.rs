@@ -1,9 +1,9 @@
-//! The connections: two pools, and statements that are cancelled when nothing waits for them any more, and given up when the
-//! server has stopped answering without closing its connections.
+//! Two pools of connections. A statement is cancelled when its caller drops it, and fails when the server is silent without closing
+//! its connections.
 //!
-//! What closes orders has a pool of its own. So it waits for no connection that a relay or the reader of a burst keeps, and how
-//! long it waits for locks is fixed when a connection is opened: a limit of one transaction costs two statements more (`BEGIN;
-//! SET LOCAL`, `COMMIT`), and a small batch little more than that.
+//! Statements that close orders have a separate pool, so they never wait for a connection that a relay or a burst keeps. The lock
+//! time-out of this pool is set when a connection is opened. A limit per transaction would cost two more statements (`BEGIN; SET
+//! LOCAL`, `COMMIT`), and a small batch costs little more than that.
 
 use std::{
     ops::{Deref, Range},
@@ -30,32 +30,31 @@ use super::{
     refusal,
 };
 
-/// A connection that goes back to its pool.
+/// A pooled connection.
 pub type Connection = Object;
 
-/// For each lock, of a statement that closes orders: payments and other batches hold the stock of an order for milliseconds, and a
-/// batch that waits longer makes all of its orders late.
+/// Limit for each lock of a closing statement: payments and other batches lock the stock of an order for milliseconds, and a batch
+/// that waits longer makes all of its orders late.
 pub(crate) const CLOSING_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// Longer than any statement takes; then it is not the pool that is short.
+/// Longer than any statement: a longer wait means that the database is slow, not that the pool is too small.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The user, and the schemas of the search path that it may not use, as of the newest connection: their tables are as if they
-/// were not there.
+/// The user, and the schemas of the search path that it may not use, from the newest connection. PostgreSQL reports their tables as
+/// missing.
 pub(super) type ClosedSchemas = Arc<Mutex<Option<(String, String)>>>;
 
-/// What a database has if `initdb` found no locale.
+/// The encoding of a database if `initdb` found no locale.
 const NO_ENCODING: &str = "SQL_ASCII";
 
 const OPENED: &str = include_str!("../../sql/session_opened.sql");
 
-/// Which connections a statement is run on.
+/// The pool for a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum For {
     Closing,
     Anything,
 }
 
-/// Both pools.
 #[derive(Clone)]
 pub(super) struct Pools {
     closing: Pool,
@@ -63,7 +62,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// At most `connections` together, and at least one each; the larger half closes orders.
+    /// Opens at most `connections` in both pools, and at least one each; the larger half closes orders.
     pub(super) fn new(
         config: &Config,
         connector: &Connector,
@@ -75,11 +74,12 @@ impl Pools {
         let create_timeout = CREATE_TIMEOUT + CONNECT_TIMEOUT.saturating_mul(others);
         let pool = |config, connections: usize| {
             let closed_schemas = Arc::clone(closed_schemas);
-            // Fast: a dead connection shows at its first statement, and costs one retry instead of a round trip each time.
+            // Fast recycling: a dead connection shows at its first statement. That costs one retry instead of a round trip each
+            // time.
             let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
             let built = Pool::builder(Manager::from_connect(config, connector.clone(), recycling))
                 .max_size(connections.max(1))
-                // What was used last is in the caches of the processor, and has its statements prepared.
+                // The connection used last is in the caches of the processor, and its statements are prepared.
                 .queue_mode(QueueMode::Lifo)
                 .runtime(Runtime::Tokio1)
                 .wait_timeout(Some(WAIT_TIMEOUT))
@@ -91,7 +91,7 @@ impl Pools {
                 .build();
             built.map_err(|error| StoreError::Address(error.to_string()))
         };
-        // Of two, PostgreSQL takes the last: what the URL says of locks is for the others.
+        // PostgreSQL uses the last of two values: a lock time-out in the URL applies to the other pool only.
         let mut limited = config.clone();
         let options = config.get_options().unwrap_or_default();
         limited.options(format!("{options} -c lock_timeout={}", CLOSING_LOCK_TIMEOUT.as_millis()));
@@ -108,19 +108,18 @@ impl Pools {
         }
     }
 
-    /// How many connections may close orders.
     fn closing(&self) -> usize {
         self.closing.status().max_size
     }
 
-    /// Forgets every idle connection.
+    /// Drops every idle connection.
     pub(super) fn drop_connections(&self) {
         self.closing.retain(|_, _| false);
         self.anything.retain(|_, _| false);
     }
 }
 
-/// Of each new connection.
+/// Checks a new connection.
 async fn opened(client: &ClientWrapper, closed_schemas: &ClosedSchemas) -> Result<(), HookError> {
     let asked = timeout(CREATE_TIMEOUT, client.simple_query(OPENED)).await;
     let answer = asked.map_err(|_elapsed| HookError::message("it does not answer"))?;
@@ -131,7 +130,7 @@ async fn opened(client: &ClientWrapper, closed_schemas: &ClosedSchemas) -> Resul
     });
     let text = |column: usize| row.and_then(|row| row.get(column)).map(str::to_owned);
     if text(2).as_deref() == Some(NO_ENCODING) {
-        // Its texts are bytes, which need not be UTF-8.
+        // Texts of this encoding are bytes, which need not be UTF-8.
         return Err(HookError::message(NO_ENCODING));
     }
     *closed_schemas.lock() = text(0).zip(text(1));
@@ -145,7 +144,7 @@ pub(super) enum End {
     Rollback,
 }
 
-/// A commit would check what was deferred. As a batch of its own: if it fails, the ROLLBACK behind it is executed all the same.
+/// Checks deferred constraints, as a commit would. It is a separate batch, so that the ROLLBACK after it runs even if it fails.
 const CHECK_DEFERRED: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
 impl End {
@@ -160,20 +159,21 @@ impl End {
 /// The limits of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TransactionLimits {
-    /// For each lock that somebody else holds; none where that of the connection is enough.
+    /// Limit for each wait for a lock; `None` uses the limit of the connection.
     pub(crate) lock: Option<Duration>,
-    /// For its statement; none likewise.
+    /// Limit for each statement; `None` likewise.
     pub(crate) statement: Option<Duration>,
 }
 
 impl TransactionLimits {
-    /// Those of the connection.
+    /// The limits of the connection.
     pub(crate) const NONE: Self = Self { lock: None, statement: None };
-    /// For what is tried again later: it waits for nobody, and keeps nobody waiting.
+    /// Limits for a DELETE that is retried later: it hardly waits for other sessions, and hardly delays them.
     pub(super) const DELETION: Self =
         Self { lock: Some(Duration::from_millis(100)), statement: Some(Duration::from_secs(5)) };
 
-    /// Begins a transaction with them. Each of its statements sees what was committed before it, whatever the default is.
+    /// Begins a transaction with these limits. READ COMMITTED, whatever the default is: each statement sees what was committed
+    /// before it.
     pub(super) fn begin(self) -> String {
         let set = |name, limit: Option<Duration>| {
             limit.map_or_else(String::new, |limit| {
@@ -186,7 +186,7 @@ impl TransactionLimits {
     }
 }
 
-/// A statement, its parameters, and what it has to take and give.
+/// A statement, its parameters, and the contract of its parameters and columns.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) name: &'static str,
@@ -205,35 +205,34 @@ impl<'a> Question<'a> {
     }
 }
 
-/// A cell that is a count.
+/// Reads a count.
 pub(super) fn count(row: &Row, column: &str) -> u64 {
     u64::try_from(row.get::<_, i64>(column)).unwrap_or_default()
 }
 
-/// How a statement is run.
+/// The transaction of a statement.
 pub(super) enum Mode<'a> {
-    /// As its own transaction.
+    /// A transaction of this statement alone.
     Alone,
-    /// Between these; behind others that have to succeed.
+    /// Begin, statements that must succeed first, and the end.
     Between(String, &'a [Question<'a>], &'static str),
-    /// Only prepared and checked.
+    /// Prepares and checks the statement only.
     Prepared,
 }
 
 impl Mode<'_> {
-    /// In a transaction with limits of its own.
+    /// A transaction with its own limits.
     pub(super) fn transaction(limits: TransactionLimits, end: End) -> Self {
         Self::Between(limits.begin(), &[], end.sql())
     }
 }
 
 impl Store {
-    /// How many statements may close orders at once.
+    /// Limit of statements that close orders at once.
     pub(crate) fn closing_connections(&self) -> usize {
         self.pools.closing()
     }
 
-    /// Runs a statement.
     pub(crate) async fn rows(
         &self,
         name: &'static str,
@@ -243,7 +242,7 @@ impl Store {
         self.ask(For::Anything, Question::new(name, sql, parameters)).await
     }
 
-    /// Runs a statement that always gives a row.
+    /// Runs a statement that always returns a row.
     pub(crate) async fn one(
         &self,
         name: &'static str,
@@ -255,7 +254,7 @@ impl Store {
         rows.into_iter().next().ok_or_else(silent)
     }
 
-    /// Plans a statement: missing tables, columns and permissions show.
+    /// Plans a statement, which shows missing tables, columns and permissions.
     pub(super) async fn explain(
         &self,
         name: &'static str,
@@ -265,7 +264,7 @@ impl Store {
         self.rows(name, &format!("EXPLAIN {sql}"), parameters).await.map(drop)
     }
 
-    /// Runs a statement, which is its own transaction.
+    /// Runs a statement as a transaction of its own.
     pub(super) async fn ask(
         &self,
         purpose: For,
@@ -274,7 +273,7 @@ impl Store {
         Ok(self.run(purpose, question, Mode::Alone).await?.0)
     }
 
-    /// Runs a statement in a transaction with limits of its own.
+    /// Runs a statement in a transaction with its own limits.
     pub(super) async fn in_transaction(
         &self,
         purpose: For,
@@ -285,7 +284,7 @@ impl Store {
         Ok(self.run(purpose, question, Mode::transaction(limits, end)).await?.0)
     }
 
-    /// Closes orders, if everything in `before` succeeds: in a transaction that all are in.
+    /// Closes orders if all statements in `before` succeed, in one transaction.
     pub(super) async fn close_behind(
         &self,
         before: &[Question<'_>],
@@ -301,12 +300,12 @@ impl Store {
         Ok(self.run(For::Closing, question, mode).await?.0)
     }
 
-    /// Prepares and checks a statement, and does not run it.
+    /// Prepares and checks a statement without running it.
     pub(super) async fn prepare(&self, question: Question<'_>) -> Result<(), StoreError> {
         self.run(For::Anything, question, Mode::Prepared).await.map(drop)
     }
 
-    /// The database's clock, and between which instants here it was read.
+    /// Reads the database's clock. The range is the time here between query and answer.
     pub(super) async fn read_clock(&self) -> Result<(DatabaseTime, Range<Instant>), StoreError> {
         let question = Question::new("clock", "SELECT clock_timestamp()", &[]);
         let (rows, when) = self.run(For::Anything, question, Mode::Alone).await?;
@@ -324,7 +323,7 @@ impl Store {
             let answer = self.run_on(&client, question, mode).await;
             let answer = answer.map_err(|error| question.contract.failure(error, question.sql));
             if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
-                // Otherwise the next attempt prepares it again, on another connection.
+                // After such an error the next attempt prepares the statement on another connection.
                 client.done();
             }
             answer
@@ -332,8 +331,8 @@ impl Store {
         self.attended(Box::pin(running)).await.inspect(|_| self.connector.succeeded())
     }
 
-    /// What is sent goes out in one piece, but for what is to be undone, which waits for its BEGIN: whoever drops this leaves no
-    /// open transaction behind. Gives also when it was sent and answered.
+    /// Sends BEGIN, the statements and the end at once, so that dropping this future leaves no open transaction. For a rollback it
+    /// awaits BEGIN first. Returns also the time of query and answer.
     pub(super) async fn run_on(
         &self,
         client: &ClientWrapper,
@@ -357,13 +356,13 @@ impl Store {
                     let of_question = |error| question.contract.failure(error, question.sql);
                     prepared.push((question, statement.map_err(of_question)?));
                 }
-                // Joined futures are polled, and so sent, one after the other.
+                // Joined futures are polled one after the other, and so sent in this order.
                 let firsts = join_all(prepared.iter().map(async |(question, statement)| {
                     let answered = client.query(statement, question.parameters).await;
                     let answered = self.named(question.name, answered).map(drop);
                     answered.map_err(|error| question.contract.failure(error, question.sql))
                 }));
-                // Behind a BEGIN that was cancelled it would be committed.
+                // If BEGIN were cancelled, the statement after it would be committed.
                 let is_undone = after == End::Rollback.sql();
                 if is_undone {
                     let begun = client.batch_execute(&before).await;
@@ -385,7 +384,7 @@ impl Store {
                     checking,
                     client.batch_execute(after),
                 );
-                // What comes behind a failure fails for no other reason.
+                // A statement after a failed one fails for no other reason.
                 firsts.into_iter().collect::<Result<(), _>>()?;
                 begun.and(rows).and_then(|rows| checked.and(ended).map(|()| rows))
             }
@@ -393,10 +392,10 @@ impl Store {
         Ok((self.named(name, rows)?, sent..Instant::now()))
     }
 
-    /// A connection of the pool that is for everything but closing.
+    /// A connection from the pool for everything except closing.
     ///
     /// # Errors
-    /// The server cannot be reached, refuses the login, or has no such database.
+    /// The server is not reachable, refuses the login, or has no such database.
     pub async fn client(&self) -> Result<Connection, StoreError> {
         self.connection(For::Anything).await
     }
@@ -417,19 +416,19 @@ impl Store {
         })
     }
 
-    /// A connection that leaves its pool, which may open another one in its place.
+    /// A connection that leaves its pool, so the pool may open another one.
     pub(super) async fn detached(&self) -> Result<ClientWrapper, StoreError> {
         Ok(Connection::take(self.connection(For::Anything).await?))
     }
 
-    /// A connection whose statement is cancelled when nothing waits for it any more.
+    /// A connection whose statement is cancelled when its caller drops it.
     pub(super) async fn cancellable(&self, purpose: For) -> Result<Cancellable, StoreError> {
         let client = self.connection(purpose).await?;
         Ok(Cancellable { client: Some(client), tls: self.tls.clone(), is_done: false })
     }
 
-    /// Waits for `work` as long as the server answers to others: a slow statement ends by its own time-out, a silent
-    /// server is given up. Work that is dropped must not leave its connection to the pool.
+    /// Waits for `work` while the server answers on a new connection. A slow statement ends by its own time-out; a silent server is
+    /// an error. Dropped work must not return its connection to the pool.
     pub(super) async fn attended<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -442,7 +441,7 @@ impl Store {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                // Seldom needed, and large.
+                // Rarely needed, and large.
                 answers = Box::pin(self.answers()) => if !answers {
                     return Err(StoreError::Silent { address: self.address.to_string() });
                 },
@@ -450,24 +449,23 @@ impl Store {
         }
     }
 
-    /// Whether the server, or the machine it was on, says anything to a new connection: that it has too many, or that
-    /// it takes none, is an answer as well.
+    /// Whether the server, or its machine, answers a new connection. A refusal, e.g. because of too many connections, is an answer.
     async fn answers(&self) -> bool {
         timeout(self.timing.database_probe, self.connector.say_hello()).await.is_ok()
     }
 }
 
-/// Dropped before [`Cancellable::done`], it cancels what runs and leaves the pool: the statement would otherwise go on,
-/// and the next user of the connection would wait for it.
+/// Dropped before [`Cancellable::done`], it cancels the statement and leaves the pool. Otherwise the statement would continue, and
+/// the next user of the connection would wait for it.
 pub(super) struct Cancellable {
-    /// Empty only while it is dropped.
+    /// `None` only during the drop.
     client: Option<Connection>,
     tls: Option<MakeRustlsConnect>,
     is_done: bool,
 }
 
 impl Cancellable {
-    /// The connection goes back to the pool.
+    /// Returns the connection to the pool.
     pub(super) fn done(mut self) {
         self.is_done = true;
     }
@@ -489,7 +487,7 @@ impl Drop for Cancellable {
         let client = Connection::take(client);
         let Ok(runtime) = Handle::try_current() else { return };
         runtime.spawn(async move {
-            // Where it does not arrive, the statement time-out ends the statement.
+            // If the cancellation does not arrive, the statement time-out ends the statement.
             let _cancelled = match tls {
                 Some(tls) => token.cancel_query(tls).await,
                 None => token.cancel_query(NoTls).await,

@@ -1,4 +1,4 @@
-//! Whether a pooler is between that gives statements to another session than the one that prepared them.
+//! Detects a pooler that runs statements in another session than the one that prepared them.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use tokio_postgres::{SimpleQueryMessage, error::SqlState};
 
 use super::{Store, StoreError};
 
-/// A pooler with a single session has none for the second transaction: then it is not known.
+/// A pooler with a single session has none for the second transaction; then the answer stays unknown.
 const WITHIN: Duration = Duration::from_secs(2);
 
 impl Store {
-    /// Looks whether a pooler keeps what was prepared: statements would be executed in sessions that do not have them, or have others
-    /// under their names.
+    /// Checks that a pooler keeps prepared statements. Otherwise a session would lack them, or run another statement of the same
+    /// name.
     ///
     /// # Errors
-    /// It does not, or there is no connection.
+    /// The pooler does not keep them, or the connection failed.
     pub async fn check_pooler(&self) -> Result<(), StoreError> {
         const DIRECT: &str = "SELECT coalesce(current_setting('overdue.session', true), '')";
         let asked = self.detached().await?;
@@ -29,7 +29,7 @@ impl Store {
         let holder = self.detached().await?;
         let elsewhere = async {
             let statement = asked.prepare("SELECT 1").await?;
-            // The transaction takes the session that has it, as a rule: the one that was free last.
+            // The pooler usually gives the transaction the session that was used last, which has the statement.
             holder.batch_execute("BEGIN").await?;
             let executed = asked.query(&statement, &[]).await;
             holder.batch_execute("ROLLBACK").await?;

@@ -1,4 +1,4 @@
-//! The reading of a table and of some of its rows for `overdue init`: never all of a large table.
+//! Reads a table and a sample of its rows for `overdue init`: never all rows of a large table.
 
 use tokio_postgres::{Row, types::Json};
 
@@ -15,24 +15,24 @@ use crate::{
     text::sql::identifier,
 };
 
-/// Zones that no reading differs in.
+/// Zones that equal UTC.
 const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
-/// Most tables that refer to the table whose states are read.
+/// Limit of the tables whose states are read because they refer to the table.
 const MOST_CHILDREN: usize = 20;
-/// A zone to show that readings differ, where database and machine are in UTC.
+/// A zone to show the difference, if database and machine are in UTC.
 const ANOTHER: &str = "Asia/Tokyo";
 
-/// A table, with the names and the types of its columns.
+/// A table, with names and types of its columns.
 pub(crate) type NamedColumns = (String, Vec<(String, String)>);
 
-/// Why nothing can be proposed.
+/// The reason why there is no proposal.
 #[derive(Debug)]
 pub(crate) enum Unknown {
-    /// There is no such table.
+    /// The table does not exist.
     Table,
-    /// An option is no SQL for this table: its name, and what PostgreSQL says.
+    /// The SQL of an option is invalid for this table: name of the option, and PostgreSQL's message.
     Option(&'static str, String),
-    /// The database did not answer.
+    /// The query failed.
     Store(StoreError),
 }
 
@@ -43,13 +43,13 @@ impl From<StoreError> for Unknown {
 }
 
 impl Store {
-    /// The time of the database, to the minute: `2026-12-01T09:00Z`.
+    /// The database's time to the minute: `2026-12-01T09:00Z`.
     pub(crate) async fn minute(&self) -> Result<String, StoreError> {
         const SQL: &str = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"')";
         Ok(self.one("init_minute", SQL, &[]).await?.get(0))
     }
 
-    /// Tables that this user may read; `own_schema` has those of the program.
+    /// Tables that this user may read, except those in `own_schema`.
     pub(crate) async fn readable_tables(
         &self,
         own_schema: &str,
@@ -63,7 +63,7 @@ impl Store {
         Ok(rows.into_iter().map(named).collect())
     }
 
-    /// Reads a table.
+    /// Reads a table with a sample of its rows.
     pub(crate) async fn found(
         &self,
         table: &TableName,
@@ -93,7 +93,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The states of rows that refer to the table, as if their types named them; a table that the user may not read has none.
+    /// Adds the states of rows that refer to the table to the labels of their columns; skips tables that the user may not read.
     async fn read_children(&self, found: &mut Found) -> Result<(), StoreError> {
         for (table, column) in found.states_of_children().into_iter().take(MOST_CHILDREN) {
             let sql = format!(
@@ -110,7 +110,7 @@ impl Store {
         Ok(())
     }
 
-    /// Rows of a small table; of a large one the last ones by key, and as many others.
+    /// Rows of a small table; for a large one the last rows by key, and as many others.
     async fn sample(
         &self,
         found: &Found,
@@ -143,7 +143,7 @@ impl Store {
         })
     }
 
-    /// The newest value of each column without time zone, in UTC and in another zone.
+    /// The newest value of each column without time zone, read as UTC and in another zone.
     async fn readings(&self, found: &Found) -> Result<Vec<Reading>, StoreError> {
         const SQL: &str = "SELECT to_char(it, 'YYYY-MM-DD HH24:MI'), to_char(it, 'YYYY-MM-DD\"T\"HH24:MI\"Z\"'), \
                            to_char(it AT TIME ZONE $2 AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"') \
@@ -173,7 +173,7 @@ impl Store {
     }
 }
 
-/// Half of the rows by the index of the key, from its end; the others from pages all over the table.
+/// Half of the rows come from the end of the key's index, the others from pages all over the table.
 fn of_large(table: &Table, select: &str) -> String {
     let half = MOST_ROWS / 2;
     let percent = (100.0 * f64::from(MOST_ROWS) / 2.0 / table.rows).clamp(0.000_01, 100.0);
@@ -183,7 +183,7 @@ fn of_large(table: &Table, select: &str) -> String {
     format!("({select} ORDER BY {} LIMIT {half}) UNION ALL {others}", key.join(", "))
 }
 
-/// The value of a column as it is looked at.
+/// SQL of a column's value in the sample.
 fn value(column: &Column) -> String {
     let name = format!("row.{}", identifier(&column.name));
     match column.kind.as_str() {
@@ -196,13 +196,13 @@ fn value(column: &Column) -> String {
     }
 }
 
-/// The zone of this machine, if readings differ in it.
+/// The zone of this machine, or another one if it equals UTC.
 fn here() -> String {
     let zone = jiff::tz::TimeZone::system();
     zone.iana_name().filter(|it| !UTC.contains(it)).unwrap_or(ANOTHER).to_owned()
 }
 
-/// An option that PostgreSQL refuses, with its text and the statement that it stands in.
+/// The error for an option that PostgreSQL refuses, with its text and the statement around it.
 fn answered(option: &'static str, text: &str, sql: &str, error: StoreError) -> Unknown {
     if matches!(error, StoreError::Statement { .. }) && error.is_answer() {
         return Unknown::Option(option, error.refusal(sql, &[text]));

@@ -1,5 +1,5 @@
-//! What a worker shows of the database now and then, and `overdue status` when it is asked: what waits to be published, what is
-//! overdue and comes due, what became of the orders that were due a moment ago, and how the last hour was.
+//! Readings of the database for a worker's metrics and for `overdue status`: unpublished rows, overdue orders and orders that come
+//! due, orders closed lately, and the last hour.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,40 +24,40 @@ use crate::{
     text::error_chain,
 };
 
-/// For metrics and status: where counting events and notices ends, since what is counted is read.
+/// Limit of counted events and notices for metrics and status: each counted row is read.
 pub(crate) const MOST_WAITING: i64 = 100_000;
-/// For metrics: where counting overdue orders ends.
+/// Limit of counted overdue orders for metrics.
 const MOST_OVERDUE: i64 = 1_000;
-/// For status: where counting orders that are and come due ends: what is counted is read, about a second.
+/// Limit of counted orders that are due or come due, for status: each counted row is read, in about a second.
 const MOST_DUE: i64 = 1_000_000;
-/// The newest rows of `closures` that status looks at, some tens of milliseconds…
+/// The newest rows of `closures` that status reads, in some tens of milliseconds…
 const NEWEST: i64 = 50_000;
-/// … and how far back.
+/// … and their age, at most.
 const WINDOW_S: i64 = 300;
-/// The grace that gives what comes due within an hour.
+/// The grace that gives the orders that come due within an hour.
 const HOUR_AHEAD_MS: i64 = -3_600_000;
-/// Which deadlines are accounted for: few enough rows to count them every few seconds.
+/// Orders with a deadline in this time are accounted for: few enough to count every few seconds.
 const ACCOUNTED: Duration = Duration::from_mins(1);
-/// Of the orders that were not closed these are tried, to see whether one could have been.
+/// Limit of orders that are tried, to see whether one of the unclosed orders could have been closed.
 const TRIED_STUCK: i64 = 5;
-/// Millions of closures in an hour take some seconds to sort.
+/// Sorting the millions of closures of an hour takes some seconds.
 const FORECAST_LIMITS: TransactionLimits =
     TransactionLimits { lock: None, statement: Some(Duration::from_secs(10)) };
 
-/// Orders by what closed them: message, burst, sweep, nobody. Together they came due and were not paid.
+/// Orders by closing path: message, burst, sweep, and not closed. The sum came due and was not paid.
 pub(crate) type Accounting = [usize; 4];
 
-/// What is overdue with one effect.
+/// Overdue orders of one effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overdue {
-    /// Orders, up to 1,000.
+    /// Counted up to 1,000.
     pub(crate) orders: usize,
-    /// How long the oldest has been overdue; `None` where there is none.
+    /// Age of the oldest deadline; `None` if no order is overdue.
     pub(crate) oldest: Option<Duration>,
 }
 
 impl Store {
-    /// The outbox without what is passed over; its parts are counted up to `most`.
+    /// Counts of the outbox without skipped rows, each up to `most`.
     pub(crate) async fn outbox(
         &self,
         most: i64,
@@ -81,8 +81,8 @@ impl Store {
         })
     }
 
-    /// What waits of `schedule()`, and what was set aside, each counted up to `most`; only what is missing for `purpose`, if
-    /// something is.
+    /// Counts of waiting and of refused notices of `schedule()`, each up to `most`. If something is missing for `purpose`, only
+    /// that is returned.
     pub(crate) async fn scheduled(
         &self,
         most: i64,
@@ -105,7 +105,7 @@ impl Store {
         })
     }
 
-    /// The same of all notices, with triggers whose deadlines depend on the time zone of a session.
+    /// Counts all notices, and lists triggers whose deadlines depend on the time zone of a session.
     pub(super) async fn scheduled_with_triggers(
         &self,
         purpose: ScheduleUse,
@@ -114,7 +114,7 @@ impl Store {
         Ok(Scheduled { zoneless: self.zoneless_triggers().await?, ..scheduled })
     }
 
-    /// What is overdue at `now`; `None` without `overdue_sql`.
+    /// Overdue orders at `now`; `None` without `overdue_sql`.
     pub(crate) async fn overdue(
         &self,
         effect: &Effect,
@@ -127,16 +127,15 @@ impl Store {
         if page.rows == 0 {
             return Ok(Some(Overdue { orders: 0, oldest: None }));
         }
-        // A row whose key or deadline cannot be read says nothing of when.
+        // A row whose key or deadline cannot be read has no known age.
         let oldest = (page.next != first).then(|| page.next.overdue_at(now));
         let all = self.overdue_page(effect, &first, MOST_OVERDUE, Duration::ZERO).await?;
         let orders = all.map_or(1, |all| all.rows.max(1));
         Ok(Some(Overdue { orders, oldest }))
     }
 
-    /// For how long orders that could be closed have been overdue, at least `bound`, if their deadlines came after the last
-    /// closing, `closed_ago` before `now`; without one, any. One that the effect fails for or refuses says nothing of who
-    /// closes.
+    /// How long closable orders have been overdue, at least `bound`. Only deadlines after the last closing, `closed_ago` before
+    /// `now`, count; without one, all count. An order for which the effect fails does not count: no worker could have closed it.
     pub(crate) async fn stuck_for(
         &self,
         effect: &Effect,
@@ -153,14 +152,15 @@ impl Store {
                 let standings = self.rehearse(effect, &page.ids).await?;
                 standings.iter().any(|it| matches!(it.outcome, Outcome::Closed { .. }))
             }
-            // It fails whatever the order, or its tables are locked.
+            // The effect fails whatever the order, or its tables are locked.
             Err(error) if error.is_answer() || error.is_misfit() => true,
             Err(error) => return Err(error),
         };
         Ok(could_be_closed.then(|| page.next.overdue_at(now)))
     }
 
-    /// Of the orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read `closures`.
+    /// Accounts for orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read
+    /// `closures`.
     pub(crate) async fn accounting(
         &self,
         effect: &Effect,
@@ -182,7 +182,7 @@ impl Store {
         Ok(Some([by("message"), by("burst"), by("sweep"), page.rows]))
     }
 
-    /// What was closed in the last five minutes, what waits to be published, and what is and comes due of these effects.
+    /// Closings of the last five minutes, unpublished rows, and orders of these effects that are due or come due.
     pub(crate) async fn lately<'a>(
         &self,
         effects: impl Iterator<Item = &'a Effect>,
@@ -259,10 +259,10 @@ impl Store {
         Ok(Known::Known(due))
     }
 
-    /// The lateness of the last hour, what was closed per minute, and how fast orders were closed.
+    /// Lateness of the last hour, closings per minute, and the rate of closing.
     ///
     /// # Errors
-    /// `closures` is missing, or the right to read it, or the database cannot be asked or takes longer than 10 s.
+    /// `closures` or the right to read it is missing, or the query fails or takes longer than 10 s.
     pub async fn last_hour(&self) -> Result<LastHour, StoreError> {
         const SQL: &str = include_str!("../../sql/last_hour.sql");
         let question = Question::new("last_hour", SQL, &[]);
@@ -282,11 +282,11 @@ impl Store {
         Ok(LastHour::new(all, by_path.collect(), of("minute").map(minute), rate))
     }
 
-    /// The orders of these effects that come due in the next `hours`, up to a million of each, and the largest bursts with the
-    /// lateness that `rate` predicts; not known where an effect has no `overdue_sql`.
+    /// Orders of these effects that come due in the next `hours`, up to a million of each. Also the largest bursts, with the
+    /// lateness that `rate` predicts. Unknown if an effect has no `overdue_sql`.
     ///
     /// # Errors
-    /// The database cannot be asked, or takes longer than 10 s.
+    /// The query fails, or takes longer than 10 s.
     pub async fn due_soon<'a>(
         &self,
         effects: impl IntoIterator<Item = &'a Effect>,
@@ -319,7 +319,7 @@ impl Store {
 fn closings(row: &Row) -> Closings {
     let window_s: f64 = row.get("window_s");
     let was_cut = row.get::<_, i64>("looked_at") >= NEWEST;
-    // Where the newest rows do not reach back a minute, by as far as they do.
+    // If the newest rows cover less than a minute, their time is the divisor.
     let minute_s = if was_cut && window_s < 60.0 { window_s.max(0.1) } else { 60.0 };
     Closings {
         window_s: if was_cut { window_s } else { seconds(WINDOW_S) },

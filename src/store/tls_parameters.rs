@@ -1,4 +1,4 @@
-//! The parameters of a PostgreSQL URL that are about TLS, with the meaning they have for libpq.
+//! The TLS parameters of a PostgreSQL URL, with their meaning in libpq.
 //!
 //! Source: <https://www.postgresql.org/docs/current/libpq-ssl.html>
 
@@ -11,12 +11,12 @@ use crate::{
 };
 
 const MODES: &str = "disable, prefer, require, verify-ca or verify-full";
-/// The value of `sslrootcert` for the CAs that the machine trusts.
+/// The value of `sslrootcert` for the CAs of the machine.
 const MACHINE: &str = "system";
-/// The ALPN protocol that libpq 17 and later name in each TLS handshake; a server takes `sslnegotiation=direct` with it only.
+/// The ALPN protocol that libpq 17 and later send in each TLS handshake; a server accepts `sslnegotiation=direct` only with it.
 const ALPN: &[u8] = b"postgresql";
 
-/// Parameters that platforms write into a URL for other clients, and what to write instead.
+/// Parameters that platforms write into a URL for other clients, and the replacement.
 const OF_OTHERS: [(&[&str], &str); 6] = [
     (&["schema", "search_path", "currentSchema"], "leave it out, and set database.search_path"),
     (
@@ -38,7 +38,7 @@ const OF_OTHERS: [(&[&str], &str); 6] = [
     ),
 ];
 
-/// What a URL says about TLS.
+/// The TLS parameters of a URL.
 #[derive(Debug, Default)]
 pub(super) struct SslParameters {
     mode: Option<String>,
@@ -46,14 +46,14 @@ pub(super) struct SslParameters {
 }
 
 impl SslParameters {
-    /// Takes them out of a URL: the client that gets it does not know them.
-    /// A URL in which two readers would not find the same is refused.
+    /// Removes the parameters from a URL, because the client does not know them. Refuses a URL that another reader would understand
+    /// differently.
     pub(super) fn take(url: &str) -> Result<(String, Self), StoreError> {
         let unreadable = |reason: &str| Err(StoreError::Address(reason.to_owned()));
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return unreadable("it does not begin with postgres://");
         }
-        // The client takes everything up to the first `@` for user and password.
+        // The client takes all text before the first `@` for user and password.
         let begin = url.find('@').map_or(0, |at| at + 1);
         let (hosts, query) = url[begin..].split_once('?').unwrap_or((&url[begin..], ""));
         if hosts.contains('@') {
@@ -84,10 +84,10 @@ impl SslParameters {
         Ok((format!("{before}{rest}"), found))
     }
 
-    /// How TLS is done; `None` where it is not. `sslrootcert=system` is `verify-full` with the CAs that the machine trusts.
+    /// The TLS settings; `None` without TLS. `sslrootcert=system` means `verify-full` with the CAs of the machine.
     ///
-    /// `prefer` and `require` check the certificate too, but for a host that is this machine and no CA that is named: libpq
-    /// would take any. Without a mode it is `require` for another machine: no plain text that nobody has asked for.
+    /// `prefer` and `require` check the certificate, which libpq does not; only a local host without a named CA is not checked. If
+    /// the URL has no mode, another machine gets `require`, so that plain text needs an explicit setting.
     pub(super) fn tls(
         self,
         config: &mut tokio_postgres::Config,

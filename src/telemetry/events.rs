@@ -1,5 +1,5 @@
-//! Every event, by name: a message for people, fields for queries, the unit in the field's name. What can be counted is counted
-//! as well, so that log and metric are about the same things.
+//! Every log event, by name: a message for people, fields for queries, and the unit in the field's name. An event that can be
+//! counted is also counted, so that log and metric agree.
 
 use std::{path::Path, time::Duration};
 
@@ -17,12 +17,12 @@ use crate::{
     wire::Traces,
 };
 
-/// What a log line calls a message.
+/// The name of a message in a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// Its order; of others something that stands for them.
+    /// The order id, or another text if the message has none.
     pub(crate) order: String,
-    /// Of the request that it belongs to.
+    /// The trace of the request.
     pub(crate) trace_id: Option<String>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) fn file_exposed(file: &str, mode: u32) {
     );
 }
 
-/// What a person has done is not in the table `actions`.
+/// An action of a person was not recorded in the table `actions`.
 pub(crate) fn action_not_recorded(action: &str, what: &str, reason: &str) {
     warn!(action, what, reason, "this was done, and is not recorded in the table actions");
 }
 
-/// A login was refused, and the file with the URL has another one, which is used from now on.
+/// A login was refused, and the file with the URL has a new one, which is used from now on.
 pub(crate) fn url_file_read_again(of: &str) {
     info!(of, "the login was refused, and the file with the URL has another one now: trying that");
 }
@@ -56,8 +56,7 @@ pub(crate) fn worker_ready(queues: &[String], broker: &str, database: &str) {
     info!(queues = queues.join(","), broker, database, "worker ready");
 }
 
-/// A connection or the database is gone; everything unsettled went back to its queue. `cause` is one of
-/// [`labels::CAUSES`].
+/// The connection or the database is gone; the broker requeues all unacked messages. `cause` is one of [`labels::CAUSES`].
 pub(crate) fn session_ended(cause: &str, reason: &str, retry_in: Duration) {
     METRICS.session_ends.add([cause], 1);
     error!(
@@ -71,12 +70,12 @@ pub(crate) fn waiting_for_lock() {
     info!("another overdue is changing the topology: waiting until it is done");
 }
 
-/// The broker was not there when the worker started, or nothing can be declared on it yet.
+/// The broker was not reachable when the worker started, or nothing can be declared on it yet.
 pub(crate) fn broker_awaited(reason: &str) {
     warn!(reason, "the broker is waited for; until then orders are closed from the table");
 }
 
-/// The queue of a timeout that was removed and is back is still marked as leaving.
+/// A timeout was removed and added again, and its queue is still marked as retired.
 pub(crate) fn mark_stays(reason: &str) {
     warn!(
         reason,
@@ -106,7 +105,7 @@ pub(crate) fn queues_changed(queues: &[String]) {
     info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
 }
 
-/// An attempt at a queue; `first`: before it the queue was consumed, or had not been tried.
+/// A failed attempt to consume a queue. `first`: before it the queue was consumed, or had not been tried.
 pub(crate) fn queue_lost(queue: &str, first: bool, reason: &str) {
     METRICS.queue_losses.add([], 1);
     if first {
@@ -138,8 +137,8 @@ pub(crate) fn queue_missing(timeout: &str, queue: &str) {
     warn!(timeout, queue, "this timeout lacks a queue: it is looked for again, the others go on");
 }
 
-/// The broker routes to levels of the topology file no more, for example because `overdue apply` has removed them.
-/// `parked` messages were put there since it was looked last: the alternate exchange may have parked them.
+/// The broker no longer routes to levels of the topology file, for example because `overdue apply` has removed them. The alternate
+/// exchange may have parked messages since the last check.
 pub(crate) fn levels_gone(routes: &[String]) {
     warn!(
         routes = routes.join(","),
@@ -169,7 +168,7 @@ pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_i
     );
 }
 
-/// Orders fail alone, and are tried again or parked.
+/// Orders fail individually, and are retried or parked.
 pub(crate) fn failing(timeout: &str, orders: usize, first: &Label, first_reason: &str) {
     warn!(
         timeout,
@@ -196,8 +195,8 @@ pub(crate) fn guarded(timeout: &str, orders: usize, first: &Label) {
     );
 }
 
-/// A batch was committed. `path` is what made its orders due, `closures.path`; `timeout` is one or, where the database was
-/// asked for all orders of an effect, those of the effect.
+/// A batch was committed. `path` is the reason why its orders were tried, as in `closures.path`. `timeout` is one timeout, or all
+/// timeouts of an effect.
 pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took: Duration) {
     let labels = [timeout, path];
     let late = outcomes.iter().filter_map(|outcome| match outcome {
@@ -227,7 +226,7 @@ pub(crate) fn batch_closed(timeout: &str, path: &str, outcomes: &[Outcome], took
     );
 }
 
-/// What the database answered about orders whose notices belong to a request: those who look for that find it.
+/// The outcome of each order whose notice belongs to a trace, for people who search for the trace.
 pub(crate) fn answered(timeout: &str, ids: &[OrderId], traces: &Traces, outcomes: &[Outcome]) {
     for (id, outcome) in ids.iter().zip(outcomes) {
         let Some(trace) = traces.get(id) else { continue };
@@ -240,12 +239,12 @@ pub(crate) fn answered(timeout: &str, ids: &[OrderId], traces: &Traces, outcomes
     }
 }
 
-/// A message is kept unacked for a short while. Too many for the log.
+/// The worker keeps a message unacked for a short while. Not logged: there are too many.
 pub(crate) fn message_held(timeout: &str) {
     METRICS.held.add([timeout], 1);
 }
 
-/// The copy of a message that waits again was confirmed. Too many for the log, which has each when it is published.
+/// The broker confirmed a republished message. Not logged: each was logged when it was published.
 pub(crate) fn put_back(timeout: &str) {
     METRICS.put_back.add([timeout], 1);
 }
@@ -258,14 +257,14 @@ pub(crate) fn delayed(of: &Label, routing_key: &str, holds: Duration, attempt: u
     debug!(order = of.order, trace_id = of.trace_id, routing_key, ?holds, attempt, "put back");
 }
 
-/// A message was given up. One line each is for those who look closely: thousands of them hide everything else.
+/// A message was parked. The line is on level debug, because thousands of them would hide everything else.
 pub(crate) fn parked(timeout: &str, class: ParkReason, of: &Label, reason: &str) {
     METRICS.parked.add([timeout, class.name()], 1);
     observed::parked(&of.order, reason);
     debug!(order = of.order, trace_id = of.trace_id, reason, "parked");
 }
 
-/// A row was deleted before its message came.
+/// A row was deleted before its message arrived.
 pub(crate) fn gone(timeout: &str, of: &Label) {
     METRICS.gone.add([timeout], 1);
     debug!(order = of.order, trace_id = of.trace_id, "its row is gone");
@@ -297,7 +296,7 @@ pub(crate) fn held(effect: &str, orders: usize, locked: &str, longest: Duration,
     );
 }
 
-/// `overdue_sql` found rows whose id cannot be an order id.
+/// `overdue_sql` returned rows with an invalid order id.
 pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str) {
     error!(
         effect,
@@ -308,7 +307,7 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
     );
 }
 
-/// Orders that a sweep found and that failed in the effect.
+/// A sweep found orders for which the effect failed.
 pub(crate) fn sweep_rows_failed(effect: &str, orders: usize, order: &str, reason: &str) {
     warn!(
         effect,
@@ -333,7 +332,7 @@ pub(crate) fn burst_closed(effect: &str, closed: usize, took: Duration) {
     debug!(effect, closed, took_ms = millis(took), "a burst was closed");
 }
 
-/// Messages come for the timeouts of an effect again, or do not.
+/// Messages for the timeouts of an effect arrive again, or no longer.
 pub(crate) fn messages_come(effect: &str, again: bool) {
     if again {
         return info!(effect, "RabbitMQ answers again; orders are closed by their messages");
@@ -348,8 +347,8 @@ pub(crate) fn burst_failed(effect: &str, reason: &str) {
     debug!(effect, reason, "a burst could not be closed; its messages are asked for");
 }
 
-/// The sweep closed orders that no message had come for, because the notices of some were `unpublished`; `states`: what the
-/// effect calls it.
+/// The sweep closed orders before a message arrived; `unpublished` of them had an unpublished notice. `states` are the effect's
+/// words for the final states.
 pub(crate) fn swept(effect: &str, closed: usize, unpublished: usize, states: &FinalStates) {
     warn!(
         effect,
@@ -373,7 +372,7 @@ pub(crate) fn sweep_passed_over(effect: &str, orders: usize, reason: &str) {
     );
 }
 
-/// All sweeps have ended, by a defect of ours; they begin again after `pause`.
+/// All sweeps have ended because of a defect of overdue; they begin again after `pause`.
 pub(crate) fn sweep_ended(reason: &str, pause: Duration) {
     error!(
         reason,
@@ -387,7 +386,7 @@ pub(crate) fn history_deleted(table: &str, rows: u64, kept: Duration) {
     info!(table, rows, kept_days = kept.as_secs() / 86_400, "old rows are deleted");
 }
 
-/// Old rows could not be deleted; `again`: for the same reason as the time before.
+/// Old rows could not be deleted. `again`: for the same reason as before.
 pub(crate) fn history_failed(table: &str, reason: &str, again: bool) {
     METRICS.history_failures.add([], 1);
     if !again {
@@ -399,13 +398,13 @@ pub(crate) fn history_failed(table: &str, reason: &str, again: bool) {
     }
 }
 
-/// A message was taken; `answer` is what the other side said.
+/// A webhook accepted a message; `answer` is its response.
 pub(crate) fn alert_sent(alert: &str, about: &str, answer: &str) {
     METRICS.alert_messages.add([alert, "taken"], 1);
     info!(alert, about, answer, "alert sent");
 }
 
-/// A message was not taken; closing goes on. `first`: the one before it was.
+/// A webhook did not accept a message; closing continues. `first`: the message before was accepted.
 pub(crate) fn alert_failed(alert: &str, first: bool, reason: &str, retry_in: Duration) {
     METRICS.alert_messages.add([alert, "failed"], 1);
     if first {
@@ -425,7 +424,7 @@ pub(crate) fn spans_lost(spans: usize) {
     METRICS.spans_lost.add([], spans);
 }
 
-/// `first`: the spans before these were taken.
+/// `first`: the collector accepted the spans before these.
 #[cfg(feature = "otlp")]
 pub(crate) fn spans_refused(spans: usize, first: bool, reason: &str) {
     spans_lost(spans);
@@ -443,7 +442,7 @@ pub(crate) fn spans_taken() {
     info!("the collector of traces.otlp takes spans again");
 }
 
-/// `/metrics` and the others are served.
+/// The server of `/metrics`, `/livez` and `/readyz` has started.
 pub(crate) fn listening(address: &str) {
     info!(address, "serving /metrics, /livez and /readyz");
 }
@@ -457,7 +456,7 @@ pub(crate) fn not_listening(address: &str, reason: &str) {
     );
 }
 
-/// The broker differs from the topology file, or does so no more: `findings` that are more than notes.
+/// The broker differs from the topology file, or no longer. `findings` counts errors and warnings.
 pub(crate) fn drift_changed(findings: usize, first: &str) {
     if findings == 0 {
         info!("the broker is as the topology file says again");
@@ -478,7 +477,7 @@ pub(crate) fn management_given_up(reason: &str) {
     );
 }
 
-/// `at` is one of [`labels::LOOKED_AT`], of which the management API has answered before.
+/// The management API no longer answers; `at` is one of [`labels::LOOKED_AT`].
 pub(crate) fn look_fails(at: &str, reason: &str) {
     warn!(
         at,

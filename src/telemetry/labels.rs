@@ -1,11 +1,11 @@
-//! The values that labels may have: few, and known when the worker starts.
+//! Values of labels: few, and known when the worker starts.
 
 use super::metrics::METRICS;
 use crate::{decisions::disposition::ParkReason, order::Outcome};
 
-/// `path`: what made an order due, as in `closures.path`.
+/// `path`: the reason why an order was tried, as in `closures.path`.
 pub(super) const PATHS: &[&str] = &["message", "burst", "sweep"];
-/// `closed_by`: the paths, and what is open.
+/// `closed_by`: the paths, and open orders.
 pub(super) const CLOSED_BY: &[&str; 4] = &["message", "burst", "sweep", "nobody"];
 /// `outcome`
 pub(super) const OUTCOMES: &[&str] =
@@ -18,7 +18,7 @@ pub(super) const LOOKED_AT: &[&str] = &["database", "broker", "topology"];
 /// `result`
 pub(super) const RESULTS: &[&str] = &["taken", "failed"];
 
-/// Every label, and the values it has.
+/// Every label with its values.
 pub fn described() -> Vec<(&'static str, String)> {
     let listed = |values: &[&str]| {
         values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ")
@@ -48,7 +48,7 @@ pub fn described() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The value of `outcome`.
+/// The value of the label `outcome`.
 pub(crate) const fn outcome(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Closed { .. } => "closed",
@@ -62,7 +62,7 @@ pub(crate) const fn outcome(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// How many orders got each outcome that occurs.
+/// Counts each outcome that occurs.
 pub(super) fn counted(outcomes: &[Outcome]) -> impl Iterator<Item = (&'static str, usize)> {
     let mut counts = [0; OUTCOMES.len()];
     for outcome in outcomes {
@@ -74,8 +74,8 @@ pub(super) fn counted(outcomes: &[Outcome]) -> impl Iterator<Item = (&'static st
     OUTCOMES.iter().copied().zip(counts).filter(|(_, orders)| *orders > 0)
 }
 
-/// Makes the counters that a worker may add to, with zero: what has never happened is shown, and a rate begins with the
-/// first time. `timeouts` are labels of messages, `groups` those of what the database was asked for.
+/// Creates the counters of a worker with zero, so that an event that never happened is shown, and its rate begins with the first
+/// one. `timeouts` are labels of messages, `groups` are labels of queries for all orders of an effect.
 pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
     METRICS.build_info.set([env!("CARGO_PKG_VERSION")], 1.0);
     for timeout in timeouts {
@@ -126,7 +126,7 @@ pub(crate) fn prepare(timeouts: &[&str], groups: &[&str], effects: &[&str]) {
     }
 }
 
-/// The same for the alerts of the settings.
+/// Creates the counters for the alerts of the settings with zero.
 pub(crate) fn prepare_alerts<'a>(names: impl Iterator<Item = &'a str>) {
     for name in names {
         for result in RESULTS {

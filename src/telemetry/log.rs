@@ -1,7 +1,7 @@
-//! The log: where its lines go, and what they look like.
+//! The log: where its lines are written, and their format.
 //!
-//! The lines of a worker are written by a thread of its own. If nobody takes them (a terminal that was stopped with Ctrl-S, a
-//! collector that is stuck) they wait, and then they are lost and counted; the worker waits for nothing.
+//! A thread writes the lines of a worker. The lines wait if standard error is blocked (a terminal that was stopped with Ctrl-S, a
+//! collector that is stuck), and are then lost and counted. The worker never waits for them.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -23,20 +23,20 @@ use crate::{
     text::printable_json,
 };
 
-/// Who writes the lines.
+/// The thread that writes the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// Who logs them: where nobody takes what is on standard error, it waits.
+    /// The thread that logs: it waits if standard error is blocked.
     AtOnce,
-    /// A thread of its own: where nobody takes them, they are lost, and everything else goes on. [`flush_log`] waits for the
+    /// A separate thread: if standard error is blocked, lines are lost and everything else continues. [`flush_log`] waits for the
     /// last ones.
     Beside,
 }
 
 /// Installs the subscriber; log lines go to standard error.
 pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), String> {
-    // lapin reports at error level what it returns as well; the one who gets the error says it once.
-    // tokio_postgres passes on the server's notices, which `IF NOT EXISTS` gives for each thing that exists.
+    // lapin logs at error level the errors that it also returns; the caller reports them once.
+    // tokio_postgres logs the server's notices, which `IF NOT EXISTS` raises for each existing object.
     let directives = format!("lapin=off,tokio_postgres=warn,{}", settings.filter);
     let filter = EnvFilter::try_new(directives).map_err(|error| format!("log.filter: {error}"))?;
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -44,7 +44,7 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
         Writing::AtOnce => BoxMakeWriter::new(io::stderr),
         Writing::Beside => {
             LINES.begin(lines_lost).map_err(|error| format!("the log: {error}"))?;
-            // The usual one waits for standard error.
+            // The default hook waits for standard error.
             panic::set_hook(Box::new(|what| panicked(&what.to_string(), &Backtrace::capture())));
             BoxMakeWriter::new(|| Waiting)
         }
@@ -52,7 +52,7 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour)
-        // It would say so with `eprintln!`, which panics where standard error is what cannot be written.
+        // It would use `eprintln!`, which panics if standard error cannot be written.
         .log_internal_errors(false);
     let installed = match settings.format {
         LogFormat::Text => subscriber.with_target(false).with_writer(stderr).try_init(),
@@ -62,7 +62,7 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
     installed.or(Ok(()))
 }
 
-/// Waits until every line is written, for a second at the most; whether they are.
+/// Waits up to a second until every line is written. Returns whether all are.
 pub(crate) fn flush_log() -> bool {
     LINES.flush()
 }
@@ -98,7 +98,7 @@ impl<'a> MakeWriter<'a> for AsJsonLines {
     }
 }
 
-/// A log of JSON lines, in which orders and brokers put what they like: safe for a terminal as well.
+/// A log of JSON lines. Values come from orders and brokers, so control characters are escaped for terminals.
 struct JsonLines<W>(W);
 
 impl<W: Write> Write for JsonLines<W> {
@@ -112,19 +112,19 @@ impl<W: Write> Write for JsonLines<W> {
     }
 }
 
-/// Bytes that may wait; a line has about 200.
+/// Limit of waiting bytes; a line has about 200.
 const MOST_BYTES: usize = 1024 * 1024;
-/// How long the last lines of a process may take.
+/// Limit of the wait for the last lines of a process.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Those of this process.
+/// The lines of this process.
 pub(super) static LINES: Lines = Lines::new();
 
 /// Lines in the order in which they were logged.
 #[derive(Debug)]
 pub(super) struct Lines {
     queue: Mutex<Queue>,
-    /// There is one more, or one less.
+    /// A line was added or removed.
     changed: Condvar,
 }
 
@@ -132,16 +132,15 @@ pub(super) struct Lines {
 struct Queue {
     waiting: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Whether one of them is being written.
     is_writing: bool,
     lost: usize,
-    /// How many of the lost ones the metric has.
+    /// Lost lines that the metric has counted.
     counted: usize,
-    /// How many of the lost ones the log has.
+    /// Lost lines that the log has reported.
     reported: usize,
 }
 
-/// What writes a line into the queue.
+/// Writes a line into the queue.
 struct Waiting;
 
 impl Lines {
@@ -163,7 +162,7 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// The next line, as soon as there is one.
+    /// Waits for the next line.
     fn next(&self) -> Vec<u8> {
         let mut queue = self.queue.lock();
         loop {
@@ -175,7 +174,7 @@ impl Lines {
         }
     }
 
-    /// Takes note of what became of the line; gives how many have been lost since a line was written for the last time.
+    /// Records whether the line was written. Returns the lines lost since the last written line.
     fn done(&self, line: &[u8], written: bool) -> usize {
         let mut queue = self.queue.lock();
         queue.is_writing = false;
@@ -189,7 +188,7 @@ impl Lines {
         lost - std::mem::replace(&mut queue.reported, lost)
     }
 
-    /// Writes lines as they come; `on_loss` is called with the number of lost ones when lines are taken again.
+    /// Writes lines as they arrive. `on_loss` is called with the number of lost lines when the output accepts lines again.
     fn write_to(&self, mut output: impl Write, on_loss: impl Fn(usize)) {
         loop {
             let line = self.next();
@@ -201,13 +200,13 @@ impl Lines {
         }
     }
 
-    /// Begins to write them.
+    /// Starts the thread that writes.
     fn begin(&'static self, on_loss: fn(usize)) -> io::Result<()> {
         let write = move || self.write_to(io::stderr(), on_loss);
         thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
     }
 
-    /// Waits until all are written, for a second at the most; whether they are.
+    /// Waits up to a second until all lines are written. Returns whether all are.
     fn flush(&self) -> bool {
         let is_left = |queue: &mut Queue| queue.is_writing || !queue.waiting.is_empty();
         let mut queue = self.queue.lock();
@@ -215,7 +214,7 @@ impl Lines {
         !is_left(&mut queue)
     }
 
-    /// Lines that were lost since this was asked.
+    /// Lines that were lost since the last call.
     pub(super) fn lost(&self) -> usize {
         let mut queue = self.queue.lock();
         let lost = queue.lost;
@@ -240,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line when it is allowed to, and refuses it where it has to.
+    /// Takes a line when the test allows it, or fails.
     struct Slow {
         may: mpsc::Receiver<bool>,
         written: mpsc::Sender<Vec<u8>>,
@@ -285,7 +284,7 @@ mod tests {
         assert_eq!(losses.iter().take(2).collect::<Vec<_>>(), [1, 1]);
         assert!(lines.flush());
         assert_eq!(lines.lost(), 1, "what was refused is lost, too");
-        // However long it is, a line by itself has its turn.
+        // A single line is written however long it is.
         lines.add(&vec![b'y'; 2 * MOST_BYTES]);
         may.send(true).unwrap();
         assert_eq!(log.recv().unwrap().len(), 2 * MOST_BYTES);

@@ -1,4 +1,4 @@
-//! Every metric of the program, with its labels and what it counts. `docs/metrics.md` is this table.
+//! Every metric of the program, with its labels and its help text. `docs/metrics.md` is this table.
 
 use std::sync::LazyLock;
 
@@ -10,33 +10,33 @@ use prometheus::{
 
 use super::log::LINES;
 
-/// Seconds from the deadline to the commit: goals are in the range of milliseconds, the sweep's finds in that of minutes,
-/// and after an outage hours.
+/// Seconds from the deadline to the commit: milliseconds normally, minutes for orders that the sweep finds, and hours after an
+/// outage.
 const LATENESS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0,
     3_600.0, 21_600.0, 86_400.0,
 ];
-/// A statement takes milliseconds; it is cancelled after 30 s.
+/// A statement takes milliseconds; PostgreSQL cancels it after 30 s.
 const DURATIONS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-/// `worker.batch_size` is 2,000 at the most.
+/// `worker.batch_size` is at most 2,000.
 const SIZES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_000.0];
 
-/// Makes of one table the fields, the values and the list of all.
+/// Generates the fields, the values and the list of all metrics from one table.
 macro_rules! metrics {
     ($($field:ident: $kind:ident<$labels:literal> = $name:literal, $names:expr $(, $buckets:ident)?, $help:literal;)*) => {
-        /// One field for each metric.
+        /// A field per metric.
         pub(super) struct Metrics {
             $(pub(super) $field: $kind<$labels>,)*
         }
 
-        /// What the process counts, over all of its sessions.
+        /// Metrics of the process, over all of its sessions.
         pub(super) static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics {
             $($field: $kind::new($name, $names, $help, None::<&[f64]>$(.or(Some($buckets)))?),)*
         });
 
         impl Metrics {
-            /// In the order of `docs/metrics.md`.
+            /// Ordered as in `docs/metrics.md`.
             pub(super) fn all(&self) -> Vec<&dyn Metric> {
                 vec![$(&self.$field,)*]
             }
@@ -141,61 +141,61 @@ metrics! {
         "Attempts to send a message of an alert.";
 }
 
-/// Every metric, in the order of `docs/metrics.md`.
+/// Every metric, ordered as in `docs/metrics.md`.
 pub fn described() -> Vec<About> {
     METRICS.all().into_iter().map(Metric::about).collect()
 }
 
-/// What `/metrics` answers: the text format of Prometheus, version 0.0.4.
+/// The answer of `/metrics`: the text format of Prometheus, version 0.0.4.
 ///
 /// <https://prometheus.io/docs/instrumenting/exposition_formats/>
 pub(crate) fn text() -> String {
     METRICS.log_lines_lost.add([], LINES.lost());
     let families = METRICS.all().into_iter().flat_map(Metric::collect);
-    // One without any value has nothing to show.
+    // A metric without any value is left out.
     let families: Vec<_> = families.filter(|family| !family.get_metric().is_empty()).collect();
     TextEncoder::new().encode_to_string(&families).unwrap_or_default()
 }
 
-/// What a metric is.
+/// Name, kind, labels and help text of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// With the unit at its end, seconds or a count.
+    /// The name ends with the unit: seconds or a count.
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What it counts; the help text of `/metrics`.
+    /// The help text of `/metrics`.
     pub help: &'static str,
 }
 
 /// A metric of any kind.
 pub(super) trait Metric: Sync {
     fn about(&self) -> About;
-    /// What it has counted until now.
+    /// Current values.
     fn collect(&self) -> Vec<MetricFamily>;
 }
 
 /// A metric with a value for each combination of the values of its `N` labels.
 pub(super) struct Labelled<V, const N: usize> {
     about: About,
-    /// None if Prometheus does not take the name or a label.
+    /// `None` if Prometheus refuses the name or a label.
     values: Option<V>,
 }
 
-/// Only grows.
+/// A number that only grows.
 pub(super) type Counter<const N: usize> = Labelled<IntCounterVec, N>;
-/// What was measured last.
+/// The last measured value.
 pub(super) type Gauge<const N: usize> = Labelled<GaugeVec, N>;
-/// How many observations were at most so large, for each of its bounds.
+/// Counts of observations up to each bound.
 pub(super) type Histogram<const N: usize> = Labelled<HistogramVec, N>;
 
-/// What the kinds differ in.
+/// Differences of the kinds.
 pub(super) trait Kind: Collector + Sized {
     const NAME: &'static str;
 
-    /// `bounds` are those of a histogram.
+    /// `bounds` are for histograms only.
     fn make(options: Opts, labels: &[&str], bounds: Option<&[f64]>) -> prometheus::Result<Self>;
 }
 
@@ -235,7 +235,7 @@ impl<V: Kind, const N: usize> Labelled<V, N> {
         Self { about: About { name, kind: V::NAME, labels, help }, values }
     }
 
-    /// Every counter or gauge, with the values of its labels in the order of their names' declaration.
+    /// Values of a counter or gauge, with the values of their labels in the order of declaration.
     pub(super) fn read(&self) -> Vec<(Vec<String>, f64)> {
         let label = |series: &Series, name: &&str| {
             let pair = series.get_label().iter().find(|pair| pair.name() == *name);
@@ -243,7 +243,7 @@ impl<V: Kind, const N: usize> Labelled<V, N> {
         };
         let labels =
             |series: &Series| self.about.labels.iter().map(|it| label(series, it)).collect();
-        // One of the two is not there, and 0.
+        // A series is a gauge or a counter; the other value is 0.
         let value =
             |series: &Series| series.get_gauge().get_value() + series.get_counter().get_value();
         let families = Metric::collect(self);
@@ -251,7 +251,7 @@ impl<V: Kind, const N: usize> Labelled<V, N> {
         series.map(|series| (labels(series), value(series))).collect()
     }
 
-    /// The counters or gauges whose labels are like that.
+    /// Values of the counters or gauges whose labels match.
     pub(super) fn values_of(&self, is: impl Fn(&[String]) -> bool) -> Vec<f64> {
         let rows = self.read().into_iter().filter(|(labels, _)| is(labels));
         rows.map(|(_, value)| value).collect()
@@ -281,17 +281,17 @@ impl<const N: usize> Gauge<N> {
         self.know(labels, Some(value));
     }
 
-    /// The value, or that it is not known any more.
+    /// Sets the value, or removes it if it is unknown.
     pub(super) fn know(&self, labels: [&str; N], value: Option<f64>) {
         match (&self.values, value) {
             (Some(values), Some(value)) => values.with_label_values(&labels).set(value),
-            // It may never have been set.
+            // The value may never have been set.
             (Some(values), None) => _ = values.remove_label_values(&labels),
             (None, _) => {}
         }
     }
 
-    /// These and no others: what is not among them is not known any more.
+    /// Sets these rows and removes all others.
     pub(super) fn replace(&self, rows: &[([&str; N], f64)]) {
         for (labels, value) in rows {
             self.set(*labels, *value);
@@ -308,7 +308,7 @@ impl<const N: usize> Gauge<N> {
 }
 
 impl<const N: usize> Histogram<N> {
-    /// Looks its labels up once for all values.
+    /// Looks the labels up once for all values.
     pub(super) fn observe(&self, labels: [&str; N], values: impl IntoIterator<Item = f64>) {
         if let Some(histograms) = &self.values {
             let histogram = histograms.with_label_values(&labels);
@@ -317,7 +317,7 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-/// A count as a gauge has it.
+/// A count as the value of a gauge.
 pub(super) fn number(count: impl TryInto<u32>) -> f64 {
     f64::from(count.try_into().unwrap_or(u32::MAX))
 }

@@ -1,5 +1,4 @@
-//! What is asked of database and broker now and then, as gauges: a scrape asks nobody. And what alerts are decided by, from what
-//! is counted anyway.
+//! Periodic readings of database and broker as gauges, so that a scrape asks neither. Also the facts for alerts, from the counters.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -18,28 +17,28 @@ use crate::{
     text::{about, millis},
 };
 
-/// What a worker has done until now.
+/// Totals of a worker since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Orders this worker brought to their final state because of a message.
     pub closed: u64,
-    /// Messages whose order was settled already, in a burst or otherwise.
+    /// Messages whose order was already final, because of a burst or otherwise.
     pub already_final: u64,
     /// Messages kept unacked for a short while: early by less than `worker.hold`, or their order was locked.
     pub held: u64,
-    /// Messages that came early and wait again in a level.
+    /// Messages that were early and wait in a level again.
     pub put_back: u64,
-    /// Times that an overdue order was not closed because the effect's own rule guards it.
+    /// Times that an overdue order was not closed because of the effect's own rule.
     pub guarded: u64,
-    /// Messages tried again through a retry level.
+    /// Messages retried through a retry level.
     pub retried: u64,
-    /// Messages in the parking lot, with those that were confirmed for a level that was gone at the next look.
+    /// Messages parked, including those published to a level that the next check found missing.
     pub parked: u64,
     /// Messages acked because their row was deleted: `gone = "ack"` of their timeout.
     pub gone: u64,
-    /// Orders that were closed in a burst, ahead of their messages.
+    /// Orders that a burst closed before their messages.
     pub burst: u64,
-    /// Orders the sweep closed: no message came for them.
+    /// Orders that the sweep closed without a message.
     pub swept: u64,
 }
 
@@ -52,14 +51,14 @@ pub(crate) fn outbox(state: &Outbox, now_s: f64) {
     METRICS.looked_at.set(["database"], now_s);
 }
 
-/// Notices of `schedule()` that wait, the age of the oldest one, and those that were set aside; `None` where it is not in use.
+/// Waiting notices of `schedule()`, the age of the oldest one, and refused notices; `None` if it is not in use.
 pub(crate) fn scheduled(state: Option<(u64, Duration, u64)>) {
     METRICS.scheduled_waiting.know([], state.map(|(notices, _, _)| number(notices)));
     METRICS.scheduled_oldest.know([], state.map(|(_, oldest, _)| oldest.as_secs_f64()));
     METRICS.scheduled_aside.know([], state.map(|(_, _, refused)| number(refused)));
 }
 
-/// Orders that are overdue, and for how long the oldest has been; `None` where the database does not say.
+/// Overdue orders, and the age of the oldest deadline; `None` if the database cannot be asked.
 pub(crate) fn overdue(effect: &str, orders: Option<(usize, Option<Duration>)>) {
     let (orders, oldest) = match orders {
         Some((0, _)) => (Some(0), Some(Duration::ZERO)),
@@ -70,13 +69,13 @@ pub(crate) fn overdue(effect: &str, orders: Option<(usize, Option<Duration>)>) {
     METRICS.oldest_overdue.know([effect], oldest.map(|oldest| oldest.as_secs_f64()));
 }
 
-/// How long a timeout has been paused; zero where it is not.
+/// Time for which a timeout has been paused; zero if it is not.
 pub(crate) fn paused(timeout: &str, effect: &str, lasts: Duration) {
     METRICS.paused.set([timeout, effect], lasts.as_secs_f64());
 }
 
-/// Orders that came due a moment ago, by what closed them, in the order of [`CLOSED_BY`](super::labels::CLOSED_BY); `None`
-/// where the database does not say.
+/// Orders that came due a moment ago, by closing path, in the order of [`CLOSED_BY`](super::labels::CLOSED_BY); `None` if the
+/// database cannot be asked.
 pub(crate) fn came_due(effect: &str, orders: Option<[usize; 4]>) {
     for (place, closed_by) in super::labels::CLOSED_BY.iter().enumerate() {
         let orders = orders.map(|orders| number(orders[place]));
@@ -84,7 +83,7 @@ pub(crate) fn came_due(effect: &str, orders: Option<[usize; 4]>) {
     }
 }
 
-/// What waits in the queues: name, what it holds, messages.
+/// Messages by queue: name, content (`level`, `due` or `parked`), count.
 pub(crate) fn queues(rows: &[(String, &'static str, u64)], now_s: f64) {
     let rows: Vec<_> =
         rows.iter().map(|(name, holds, n)| ([name.as_str(), *holds], number(*n))).collect();
@@ -100,57 +99,57 @@ pub(crate) fn drift(findings: &[(&str, usize)], now_s: f64) {
     METRICS.looked_at.set(["topology"], now_s);
 }
 
-/// A question was not answered; `at` is one of [`LOOKED_AT`](super::labels::LOOKED_AT).
+/// A query failed; `at` is one of [`LOOKED_AT`](super::labels::LOOKED_AT).
 pub(crate) fn look_failed(at: &str) {
     METRICS.look_failures.add([at], 1);
 }
 
-/// Rows that the last sweep could not take for orders.
+/// Rows of the last sweep with an invalid order id.
 pub(crate) fn sweep_refused(effect: &str, rows: usize) {
     METRICS.sweep_refused.set([effect], number(rows));
 }
 
-/// Queues that are consumed.
+/// Number of consumed queues.
 pub(crate) fn consumed(queues: usize) {
     METRICS.consumed_queues.set([], number(queues));
 }
 
-/// How far the database's clock has leapt forward in the last hour.
+/// Size of the database clock's leap forward in the last hour.
 pub(crate) fn clock_leap(leap: Duration) {
     METRICS.clock_leap.set([], leap.as_secs_f64());
 }
 
-/// Levels that the broker does not route to.
+/// Number of levels that the broker does not route to.
 pub(crate) fn levels_missing(levels: usize) {
     METRICS.levels_missing.set([], number(levels));
 }
 
-/// Whether the conditions of `/readyz` hold.
+/// States of the conditions of `/readyz`.
 pub(crate) fn ready(conditions: &[(&str, bool)]) {
     for (condition, holds) in conditions {
         METRICS.ready.set([condition], f64::from(u8::from(*holds)));
     }
 }
 
-/// The longest from a deadline to its closing since it was last taken, in milliseconds.
+/// The highest lateness since the last call of [`facts`], in milliseconds.
 static LATEST_MS: AtomicU64 = AtomicU64::new(0);
-/// The same, until it is logged.
+/// The highest lateness since the last log line, in milliseconds.
 static LATEST_TO_LOG_MS: AtomicU64 = AtomicU64::new(0);
-/// Orders that the sweep had closed when this was last taken.
+/// Orders that the sweep had closed at the last call of [`facts`].
 static SWEPT: AtomicU64 = AtomicU64::new(0);
 
-/// Orders were closed, the latest of them so long after its deadline.
+/// Orders were closed; `latest` is the highest lateness.
 pub(super) fn closed(latest: Duration) {
     LATEST_MS.fetch_max(millis(latest), Ordering::Relaxed);
     LATEST_TO_LOG_MS.fetch_max(millis(latest), Ordering::Relaxed);
 }
 
-/// The longest from a deadline to its closing since the last call.
+/// The highest lateness since the last call.
 pub(crate) fn latest_to_log() -> Duration {
     Duration::from_millis(LATEST_TO_LOG_MS.swap(0, Ordering::Relaxed))
 }
 
-/// When this worker parked a message last; its order, and why.
+/// The last parked message of this worker: time, order and reason.
 static PARKED: Mutex<Option<(Instant, String, String)>> = Mutex::new(None);
 
 pub(super) fn parked(order: &str, reason: &str) {
@@ -158,7 +157,7 @@ pub(super) fn parked(order: &str, reason: &str) {
     *PARKED.lock() = Some(last);
 }
 
-/// The message that this worker parked last. Others may lie there because of other workers, or of the broker.
+/// The last parked message of this worker. Other messages may have been parked by other workers or by the broker.
 pub(crate) fn last_parked(now: Instant) -> Option<String> {
     let last = PARKED.lock();
     let (at, order, reason) = last.as_ref()?;
@@ -169,7 +168,7 @@ pub(crate) fn last_parked(now: Instant) -> Option<String> {
 /// Notices of the last hour that found no row.
 static GONE: Mutex<LastHour> = Mutex::new(LastHour::new());
 
-/// Of each timeout the notices that found no row, and all that were settled.
+/// Notices that found no row, and all settled notices, for each timeout.
 fn notices() -> Totals {
     let is_settled = |labels: &[String], of: &str| {
         let [timeout, path, outcome] = labels else { return false };
@@ -189,7 +188,7 @@ fn notices() -> Totals {
     .collect()
 }
 
-/// What alerts are decided by. What is since the last one is taken with it, so there is one reader in a process.
+/// Facts for alerts. The call resets the values since the last call, so a process must have a single caller.
 pub(crate) fn facts(
     not_ready: Vec<(&'static str, String)>,
     late_after: Duration,
@@ -233,7 +232,7 @@ pub(crate) fn facts(
     }
 }
 
-/// A count, which Prometheus keeps as a floating-point number.
+/// A count, which Prometheus stores as a floating-point number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -248,7 +247,7 @@ mod tests {
     use super::{super::events::batch_closed, *};
     use crate::order::{FinalState, Outcome};
 
-    /// The metrics are those of the process, so there is one test.
+    /// Metrics are global to the process, so there is a single test.
     #[test]
     fn facts_are_what_was_counted_and_what_is_new() {
         let s = Duration::from_secs;

@@ -1,4 +1,4 @@
-//! What becomes of the events of the outbox and of the notices that `schedule()` writes, as in [`events`](super::events).
+//! Log events of the outbox and of the notices of `schedule()`, as in [`events`](super::events).
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tracing::{debug, error, info, warn};
 use super::metrics::METRICS;
 use crate::text::millis;
 
-/// A message was routed at once whose publisher wants a longer delay than there is: at most one line a minute.
+/// A message was routed at once because its x-delay is longer than the limit; at most one line a minute.
 pub(crate) fn x_delay_too_long(exchange: &str, delay: Option<Duration>) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let Some(delay) = delay else { return };
@@ -63,7 +63,7 @@ pub(crate) fn rows_undeletable(table: &str, rows: usize, first_id: i64, reason: 
     );
 }
 
-/// What `schedule()` writes is to be published, and cannot be.
+/// Notices of `schedule()` cannot be published at all.
 pub(crate) fn notices_unusable(reason: &str) {
     warn!(
         reason,
@@ -72,7 +72,7 @@ pub(crate) fn notices_unusable(reason: &str) {
     );
 }
 
-/// The broker has confirmed notices that were written with `schedule()`.
+/// The broker has confirmed notices of `schedule()`.
 pub(crate) fn notices_published(timeout: &str, notices: usize) {
     METRICS.scheduled.add([timeout], notices);
     debug!(timeout, notices, "scheduled notices published");

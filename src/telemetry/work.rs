@@ -1,4 +1,4 @@
-//! Work that goes on again, what was done, and notices that are read in part.
+//! Log events of recovered work, of completed work, and of notices with an ignored hint.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn closing_again(timeout: &str) {
     info!(timeout, "orders can be closed again");
 }
 
-/// Says so once: then it is only looked whether it has ended.
+/// Logged once per pause; later the worker only checks whether the pause has ended.
 pub(crate) fn paused(timeout: &str, reason: &str) {
     warn!(timeout, reason, "orders are not closed: the timeout is paused; their messages are kept");
 }
@@ -36,7 +36,7 @@ pub(crate) fn unpaused(timeout: &str) {
     info!(timeout, "the pause has ended: orders are closed again");
 }
 
-/// Until it stopped.
+/// The totals of a worker when it stops.
 pub(crate) fn stopped(work: Counts) {
     let Counts { closed, already_final, held, guarded, put_back, .. } = work;
     let Counts { retried, parked, gone, burst, swept, .. } = work;
@@ -55,7 +55,7 @@ pub(crate) fn stopped(work: Counts) {
     );
 }
 
-/// Between two of these lines, without what did not happen; `latest` is the longest from a deadline to its closing.
+/// The work since the last such line, without zeros; `latest` is the highest lateness.
 pub(crate) fn worked(before: Counts, now: Counts, latest: Duration) {
     let more = |of: fn(Counts) -> u64| Some(of(now) - of(before)).filter(|count| *count > 0);
     info!(
@@ -78,7 +78,7 @@ pub(crate) fn worked(before: Counts, now: Counts, latest: Duration) {
 #[derive(Debug)]
 pub(crate) struct IgnoredHint {
     pub(crate) of: Label,
-    /// As it was written.
+    /// The text in the notice.
     pub(crate) due_at: String,
     pub(crate) app_id: Option<String>,
     pub(crate) user_id: Option<String>,

@@ -1,4 +1,4 @@
-//! The first line: was it closed, is it late, or not due; why, and what to type.
+//! The first line: whether the order was closed, is late or is not due, the reason, and what to type.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::{
 /// The answer in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// In one line.
+    /// The answer in one line.
     pub text: String,
-    /// What helps; none where nothing is wrong, or nothing helps.
+    /// The next step; `None` if nothing is wrong, or nothing helps.
     pub next: Option<String>,
 }
 
-/// Why an order is not closed, and what helps.
+/// The reason why an order is not closed, and the next step.
 type Cause = (String, Option<String>);
 
 impl Answer {
-    /// Out of one reading.
+    /// Explains one reading.
     pub fn of(reading: &OrderReading) -> Self {
         let OrderReading { order, .. } = reading;
         let closed = reading.closures.get().and_then(|found| found.rows.first());
@@ -40,7 +40,7 @@ impl Answer {
             Some(Outcome::NotDue { remaining }) if !remaining.is_zero() => {
                 Self::not_due(reading, seen, *remaining)
             }
-            // Locked, for example because it is being paid.
+            // The row is locked, for example by a payment.
             Some(Outcome::Busy) if seen.due_at > reading.now => {
                 let text = format!("{order} is not due yet; {}", lock_text(seen));
                 Self { text, next: None }
@@ -136,7 +136,7 @@ impl Answer {
         }
     }
 
-    /// It is in no table that an effect asks.
+    /// The order is in no table of an effect.
     fn unknown(reading: &OrderReading) -> Self {
         let text =
             format!("no effect knows {}: it is not in the tables that they ask", reading.order);
@@ -153,7 +153,7 @@ impl Answer {
     }
 }
 
-/// What is known of the order itself that keeps it from being closed.
+/// The cause among the facts of the order itself, if there is one.
 pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
     let seen = reading.leading()?;
     if let Some(pause) = reading.pause_of(seen) {
@@ -180,7 +180,7 @@ pub(super) fn own_cause(reading: &OrderReading) -> Option<Cause> {
     without_notice(reading)
 }
 
-/// Why no notice comes for it, as far as that is known.
+/// The reason why no notice arrives for the order, if it is known.
 fn without_notice(reading: &OrderReading) -> Option<Cause> {
     if let Some(parked) = reading.parked.get().and_then(|parked| parked.first()) {
         let replay = format!("overdue parked replay{}", option(" --order", &reading.order));
@@ -194,7 +194,7 @@ fn without_notice(reading: &OrderReading) -> Option<Cause> {
         let why = || format!("its notice has not been published for {}", about(waits));
         return (waits > ON_ITS_WAY).then(|| (why(), doctor()));
     }
-    // A later one may have been published, and its row is gone then.
+    // A later notice may have been published, which deletes its row.
     let why = notices.iter().find_map(|notice| notice.refused.as_ref())?;
     Some((format!("an earlier notice of it could not be published: {}", one_line(why)), doctor()))
 }
@@ -204,7 +204,7 @@ fn lock_text(seen: &Seen) -> String {
     seen.locked.as_deref().map_or_else(unseen, one_line)
 }
 
-/// `, after a replay by alice`, if somebody has put its message back before.
+/// `, after a replay by alice`, if a person replayed the message before the closing.
 fn replay_before(reading: &OrderReading, closed_at: Option<Timestamp>) -> String {
     let actions = reading.actions.get().into_iter().flatten();
     let mut replays = actions.filter(|it| it.action == "parked replay" && it.at <= closed_at);

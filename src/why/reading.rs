@@ -1,4 +1,4 @@
-//! What is said of one order at one moment.
+//! Facts about one order at one moment.
 
 use std::time::Duration;
 
@@ -11,58 +11,58 @@ use crate::{
     status::{Known, State},
 };
 
-/// One reading. What could not be asked says why, and the rest is there.
+/// Facts about one order. A failed query leaves its reason, and the other facts.
 #[derive(Clone, Debug, Serialize)]
 pub struct OrderReading {
-    /// The order, as it was asked for.
+    /// The order id as it was typed.
     pub order: String,
-    /// By the database's clock; none where it did not answer.
+    /// The database's time; `None` if it did not answer.
     pub now: Option<Timestamp>,
-    /// From here on an order is late, in seconds (`worker.sweep_grace`).
+    /// Seconds after its deadline from which an order is late (`worker.sweep_grace`).
     pub late_after_s: u64,
-    /// What each effect would do with it now.
+    /// The outcome that each effect would have now.
     pub effects: Vec<Seen>,
     /// Pauses of the topology's timeouts.
     pub pauses: Known<Vec<Pause>>,
-    /// What was done with it, newest first.
+    /// Closures of the order, newest first.
     pub closures: Known<Found<Closure>>,
-    /// Its notices of `schedule()` that are not published.
+    /// Unpublished notices of `schedule()`.
     pub notices: Known<Found<Notice>>,
-    /// Messages about it in the parking lot.
+    /// Messages about the order in the parking lot.
     pub parked: Known<Vec<Parked>>,
-    /// Its events that are not published.
+    /// Unpublished events of the order.
     pub events: Known<Found<Event>>,
-    /// What people have done to it, newest first.
+    /// Actions of people on the order, newest first.
     pub actions: Known<Vec<Action>>,
-    /// How everything is; asked where nothing of the order itself says why it is late.
+    /// The overall state; read if the facts of the order do not explain its lateness.
     pub general: Option<State>,
 }
 
-/// Rows, and how far was looked for them.
+/// Rows, and the number of rows that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Found<T> {
-    /// Those of the order.
+    /// Rows of the order.
     pub rows: Vec<T>,
-    /// If there are more rows than this, the others were not looked at.
+    /// The limit of rows that were read, if there are more.
     pub looked_at: Option<u64>,
 }
 
-/// What an effect says, tried and rolled back.
+/// The outcome of an effect, tried and rolled back.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     /// The effect.
     pub effect: String,
-    /// The timeouts that have it.
+    /// Timeouts with this effect.
     pub timeouts: Vec<String>,
-    /// `overdue`, `not_due`, `guarded`, `final`, `busy`, `failed` or `unknown`; none where it could not be tried.
+    /// `overdue`, `not_due`, `guarded`, `final`, `busy`, `failed` or `unknown`; `None` if the effect could not be tried.
     pub status: Option<&'static str>,
-    /// The same for people; or why it could not be tried.
+    /// The status in words, or the reason why the effect could not be tried.
     pub means: String,
     /// The deadline in the row.
     pub due_at: Option<Timestamp>,
-    /// Who holds a lock that it needs.
+    /// The lock that the order waits for.
     pub locked: Option<String>,
-    /// The session that holds it.
+    /// Process id of the session with the lock.
     pub locked_by_pid: Option<i32>,
     #[serde(skip)]
     pub(super) outcome: Known<Outcome>,
@@ -75,13 +75,13 @@ pub struct Closure {
     pub effect: String,
     /// `message`, `burst` or `sweep`.
     pub path: String,
-    /// What the effect calls the state.
+    /// The effect's word for the final state.
     pub outcome: String,
-    /// The deadline; none where it is infinite.
+    /// The deadline; `None` if it is infinite.
     pub due_at: Option<Timestamp>,
-    /// When.
+    /// The time of the closing.
     pub closed_at: Option<Timestamp>,
-    /// From one to the other, in milliseconds.
+    /// Time from the deadline to the closing, in milliseconds.
     pub late_ms: Option<u64>,
 }
 
@@ -90,11 +90,11 @@ pub struct Closure {
 pub struct Notice {
     /// The timeout.
     pub timeout: Option<String>,
-    /// For when.
+    /// The deadline.
     pub due_at: Option<Timestamp>,
-    /// Since when it waits, or was set aside.
+    /// The time since which the notice waits, or was refused.
     pub since: Option<Timestamp>,
-    /// Why it cannot be published; none while it waits.
+    /// The reason why the notice cannot be published; `None` while it waits.
     pub refused: Option<String>,
 }
 
@@ -103,46 +103,46 @@ pub struct Notice {
 pub struct Parked {
     /// The timeout.
     pub timeout: Option<String>,
-    /// Why it is there.
+    /// The reason why the message was parked.
     pub reason: String,
-    /// Since when, where that is known.
+    /// The time of parking, if it is known.
     pub since: Option<Timestamp>,
-    /// What a replay would do with it.
+    /// The result of a replay.
     pub on_replay: String,
 }
 
 /// An event of the outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Its name.
+    /// The event's name.
     pub event: Option<String>,
-    /// Since when it waits, or was refused.
+    /// The time since which the event waits, or was refused.
     pub since: Option<Timestamp>,
-    /// Why it is not published; none while it waits.
+    /// The reason why the event is not published; `None` while it waits.
     pub refused: Option<String>,
 }
 
-/// What a person has done.
+/// An action of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
-    /// When.
+    /// The time of the action.
     pub at: Option<Timestamp>,
     /// The user of the database.
     pub by: String,
     /// `cli` or `page`.
     pub via: String,
-    /// `parked replay`, `apply`.
+    /// The command, e.g. `parked replay` or `apply`.
     pub action: String,
     /// A filter or a name.
     pub what: String,
     /// Messages, orders or steps.
     pub count: Option<u64>,
-    /// What the person said.
+    /// The reason that the person gave.
     pub why: Option<String>,
 }
 
 impl Seen {
-    /// What came of trying the effect; `lock` where it waits for one.
+    /// A tried effect; `lock` is the lock that it waits for.
     pub fn new(
         effect: &str,
         timeouts: Vec<String>,
@@ -169,7 +169,7 @@ impl Seen {
         }
     }
 
-    /// How much it matters: of several effects the one that has something to do says why.
+    /// Importance of the effect: the highest of several effects explains the order.
     pub(super) fn rank(&self) -> u8 {
         match self.outcome.get() {
             Some(Outcome::Closed { .. }) => 6,
@@ -202,16 +202,16 @@ fn meaning(outcome: &Outcome) -> (&'static str, String) {
 }
 
 impl OrderReading {
-    /// The effect that says most of it; none where none could be tried.
+    /// The effect that explains most; `None` if no effect could be tried.
     pub fn leading(&self) -> Option<&Seen> {
         let known = self.effects.iter().filter(|seen| seen.outcome.get().is_some());
-        // Of equals the one whose deadline comes first.
+        // Of equal effects, the one with the earliest deadline.
         known.min_by_key(|seen| {
             (u8::MAX - seen.rank(), seen.due_at.unwrap_or(Timestamp::MAX), &seen.effect)
         })
     }
 
-    /// Whether it should have been closed by now.
+    /// Whether the order should have been closed already.
     pub fn is_late(&self) -> bool {
         let Some(seen) = self.leading() else { return false };
         match seen.outcome.get() {
@@ -224,15 +224,15 @@ impl OrderReading {
         }
     }
 
-    /// Whether anything of it is or was there, or could not be asked.
+    /// Whether the order exists or existed, or could not be asked for.
     pub fn is_known(&self) -> bool {
         let is_gone = |seen: &Seen| matches!(seen.outcome, Known::Known(Outcome::Unknown));
         let has_closures = self.closures.get().is_none_or(|found| !found.rows.is_empty());
         !self.effects.iter().all(is_gone) || has_closures
     }
 
-    /// Whether it should have been closed by now, and nothing that is known of it says why it was not: then it depends on how
-    /// everything is.
+    /// Whether the order should have been closed already, and no fact about it explains why it was not. The overall state is then
+    /// the reason.
     pub fn asks_for_general(&self) -> bool {
         let is_overdue = self
             .leading()
@@ -240,13 +240,13 @@ impl OrderReading {
         is_overdue && super::answer::own_cause(self).is_none()
     }
 
-    /// The pause of a timeout of this effect.
+    /// The pause of a timeout with this effect.
     pub(super) fn pause_of(&self, seen: &Seen) -> Option<&Pause> {
         let mut pauses = self.pauses.get()?.iter();
         pauses.find(|pause| seen.timeouts.contains(&pause.timeout))
     }
 
-    /// How long ago that was.
+    /// Time since `since`.
     pub(super) fn ago(&self, since: Option<Timestamp>) -> Option<Duration> {
         Duration::try_from(self.now?.duration_since(since?)).ok()
     }

@@ -1,4 +1,4 @@
-//! What is shown: the answer, then a line for each thing that is known.
+//! The text of `overdue explain --order`: the answer, then a line for each fact.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
     text::{about, one_line},
 };
 
-/// What a line is about, and what it says.
+/// The subject of a line, and its text.
 type Line = (&'static str, String);
 
 impl fmt::Display for OrderReading {
@@ -27,7 +27,7 @@ impl fmt::Display for OrderReading {
 }
 
 impl OrderReading {
-    /// Everything that is known, and why what is not known is not; each in one line.
+    /// All facts, one line each, with the reason for each fact that is unknown.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         for seen in &self.effects {
@@ -91,7 +91,7 @@ fn at(at: Option<Timestamp>) -> String {
     at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
 }
 
-/// Of others, in one line.
+/// Adds a text of another program as one line.
 fn add(lines: &mut Vec<Line>, name: &'static str, text: impl fmt::Display) {
     lines.push((name, one_line(text)));
 }

@@ -18,7 +18,7 @@ pub const SETTINGS: &str = "\
 # search_path = \"overdue,public\"   # the first schema is for the tables of overdue; yours are looked for in all of them
 ";
 
-/// Delays that each topology has: retries use them.
+/// Delays of every topology, for retries.
 const RETRIES: [u64; 2] = [5_000, 60_000];
 
 impl Proposal {
@@ -35,7 +35,7 @@ impl Proposal {
             lines.extend(is_release.then(String::new));
             lines.extend(asks.iter().map(remark));
             lines.extend(is_release.then(|| format!("[[effects.{}.release]]", key(effect))));
-            // A release without its amount is refused, so nothing runs before the team has chosen the sign.
+            // A release without its amount is invalid, so the effect does not run before the team has chosen the sign.
             let is_needed = asks.iter().any(|it| it.is_needed);
             let is_left_out = |it: &str| is_needed && (!is_release || it.starts_with("add = "));
             let mark = |it: &String| if is_left_out(it) { format!("# {it}") } else { it.clone() };
@@ -44,7 +44,7 @@ impl Proposal {
         lines.join("\n") + "\n"
     }
 
-    /// A whole `topology.toml`; `name` is the prefix of every exchange and queue.
+    /// A complete `topology.toml`; `name` is the prefix of every exchange and queue.
     pub fn topology(&self, name: &str) -> String {
         let mut levels: Vec<u64> = RETRIES.into_iter().chain([self.after.0]).collect();
         levels.sort_unstable();
@@ -127,7 +127,7 @@ pub(super) fn inline<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// A text of TOML, in one line.
+/// A string of TOML, on one line.
 pub(super) fn quoted(text: &str) -> String {
     if text.contains(char::is_control) {
         return toml::Value::String(text.to_owned()).to_string();

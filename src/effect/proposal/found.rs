@@ -1,4 +1,4 @@
-//! A table as it was found: its columns, its neighbours, and some of its rows.
+//! Facts about a table: its columns, its neighbours, and a sample of its rows.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use crate::text::{
     sql::{identifier, literal},
 };
 
-/// Most rows that are looked at.
+/// Limit of the sampled rows.
 pub const MOST_ROWS: u16 = 10_000;
-/// Numbers of this size are milliseconds since 1970.
+/// Larger numbers are milliseconds since 1970.
 pub(super) const MILLISECONDS: f64 = 1e11;
 /// A column with more values than this has no states.
 const MOST_STATES: usize = 30;
 
-/// A table as it was found.
+/// A table with its neighbours and a sample of its rows.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Found {
-    /// The table itself, then its neighbours: those that refer to it, and those that it and they refer to.
+    /// The table itself, then its neighbours: tables that refer to it, and tables that it and they refer to.
     pub tables: Vec<Table>,
-    /// References between them.
+    /// References between these tables.
     pub links: Vec<Link>,
     /// Triggers of the table.
     pub triggers: Vec<String>,
     /// Whether row level security is on.
     pub has_row_security: bool,
-    /// Tables of the team that are called as one of ours.
+    /// Tables of the team with the name of one of ours.
     pub namesakes: Vec<String>,
-    /// Rows that were looked at.
+    /// The sampled rows.
     #[serde(skip)]
     pub sample: Sample,
     /// The meaning of values without a time zone.
     #[serde(skip)]
     pub readings: Vec<Reading>,
-    /// The type of a deadline that was given.
+    /// The type of the deadline that `--deadline` gives.
     #[serde(skip)]
     pub deadline_kind: Option<String>,
 }
@@ -44,34 +44,34 @@ pub struct Found {
 /// A table.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Table {
-    /// Its object identifier.
+    /// The object identifier.
     pub id: u32,
-    /// Its schema, where the search path does not find it.
+    /// The schema, if the table is not found on the search path.
     pub schema: Option<String>,
-    /// Without its schema and without quotes.
+    /// The name without schema and quotes.
     pub name: String,
-    /// `r` for a table, `p` for a partitioned one; others are views, foreign tables and the like.
+    /// `r` for a table, `p` for a partitioned table; others are views, foreign tables and the like.
     pub kind: String,
-    /// Its columns.
+    /// The columns of the table.
     pub columns: Vec<Column>,
-    /// The columns of each unique index without a condition, of the primary key first.
+    /// Columns of each unique index without a condition; the primary key comes first.
     pub unique: Vec<Vec<String>>,
-    /// About how many rows it has.
+    /// Estimated number of rows.
     pub rows: f64,
 }
 
 /// A column.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Column {
-    /// Without quotes.
+    /// The name without quotes.
     pub name: String,
-    /// Its type without a length.
+    /// The type without a length.
     pub kind: String,
-    /// The labels of its type, if that is an enum.
+    /// Labels of an enum type; in a table that refers to the table also the states of its rows.
     pub labels: Vec<String>,
-    /// Whether it is declared NOT NULL.
+    /// Whether the column is declared NOT NULL.
     pub is_not_null: bool,
-    /// Its default, in SQL.
+    /// The default, in SQL.
     pub default: Option<String>,
     /// The CHECK constraints of this column alone, in SQL.
     pub check: Option<String>,
@@ -80,48 +80,48 @@ pub struct Column {
 /// A reference from one table to another.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Link {
-    /// The table that refers.
+    /// The referring table.
     pub from: u32,
-    /// The table that is referred to.
+    /// The referenced table.
     pub to: u32,
-    /// Columns that refer.
+    /// The referring columns.
     pub columns: Vec<String>,
-    /// Columns that are referred to.
+    /// The referenced columns.
     pub referred: Vec<String>,
-    /// Whether it is a foreign key, not only names that are alike.
+    /// Whether there is a foreign key; otherwise only the names match.
     pub is_declared: bool,
 }
 
-/// Some rows of the table: the last ones by key, and others.
+/// Sampled rows: the last ones by key, and others.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// When they were read, in seconds since 1970.
+    /// The time of the sample, in seconds since 1970.
     pub now: f64,
-    /// The columns that were read.
+    /// The sampled columns.
     pub columns: Vec<String>,
-    /// A value for each column; times in seconds since 1970, those without a time zone as if they were in UTC.
+    /// A value per column. Times are in seconds since 1970, times without a time zone as if they were in UTC.
     pub rows: Vec<Vec<Option<String>>>,
-    /// Whether each row is open, where the condition was given.
+    /// Whether each row is open, if `--open` was given.
     pub open: Option<Vec<bool>>,
 }
 
 /// The meaning of a value without a time zone.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// The column.
+    /// The column's name.
     pub column: String,
-    /// The value as it is stored.
+    /// The stored value.
     pub value: String,
-    /// Which instant it is if it is in UTC.
+    /// The instant if the value is in UTC.
     pub in_utc: String,
     /// Another zone: the zone of the database, or of this machine.
     pub zone: String,
-    /// Which instant it is in that one.
+    /// The instant if the value is in `zone`.
     pub in_zone: String,
 }
 
 impl Found {
-    /// The table that was asked for.
+    /// The table that the user named.
     pub fn table(&self) -> Option<&Table> {
         self.tables.first()
     }
@@ -131,7 +131,7 @@ impl Found {
         self.table().is_some_and(|it| it.kind == "r" || it.kind == "p")
     }
 
-    /// Tables that refer to the table, with their columns of states.
+    /// Tables that refer to the table and have a column with states.
     pub fn states_of_children(&mut self) -> Vec<(String, &mut Column)> {
         let own = self.table().map(|it| it.id);
         let refers = |id: u32| self.links.iter().any(|it| it.from == id && Some(it.to) == own);
@@ -147,7 +147,7 @@ impl Found {
         self.tables.iter().find(|it| it.id == id)
     }
 
-    /// The columns whose values are looked at.
+    /// The columns whose values are sampled.
     pub fn looked_at(&self) -> Vec<&Column> {
         let columns = self.table().map_or(&[][..], |it| &it.columns);
         let is_of_use = |it: &&Column| {
@@ -158,14 +158,14 @@ impl Found {
 }
 
 impl Table {
-    /// Its name as `table` of a description has it.
+    /// The name as `table` of a description spells it.
     pub(super) fn key(&self) -> String {
         let sql = self.sql();
         let has_dot = self.schema.iter().chain([&self.name]).any(|it| it.contains('.'));
         if has_dot { sql } else { sql.replace('"', "") }
     }
 
-    /// Its name in SQL.
+    /// The name in SQL.
     pub(super) fn sql(&self) -> String {
         let schema = self.schema.as_ref().map_or_else(String::new, |it| identifier(it) + ".");
         schema + &identifier(&self.name)
@@ -183,7 +183,7 @@ impl Table {
 }
 
 impl Column {
-    /// Whether it could hold a state.
+    /// Whether the column can contain a state.
     pub(super) fn is_state(&self) -> bool {
         let is_of_type =
             ["text", "character varying", "character", "smallint", "integer", "citext"]
@@ -191,23 +191,23 @@ impl Column {
         self.has(words::STATE) && (is_of_type || !self.labels.is_empty())
     }
 
-    /// Whether a part of its name is one of the words.
+    /// Whether a part of the column's name is one of the words.
     pub(super) fn has(&self, words: &str) -> bool {
         words::has(&self.name, words)
     }
 
-    /// Whether its name is one of the words.
+    /// Whether the column's name is one of the words.
     pub(super) fn is(&self, words: &str) -> bool {
         words::is(&self.name, words)
     }
 
-    /// That it does not say that a row has ended.
+    /// The condition that, by this column, a row has not ended.
     pub(super) fn not_ended(&self) -> String {
         let name = identifier(&self.name);
         if self.is_flag() { format!("NOT {name}") } else { format!("{name} IS NULL") }
     }
 
-    /// The present as a value of it.
+    /// The present as a value of this column.
     pub(super) fn now(&self, zone: Option<&str>) -> String {
         let zone = zone.unwrap_or("UTC");
         let has_no_zone = self.kind.starts_with("timestamp without");
@@ -218,7 +218,7 @@ impl Column {
         }
     }
 
-    /// That it has one of these values.
+    /// The condition that the column has one of these values.
     pub(super) fn is_one_of(&self, values: &[&str]) -> String {
         let name = identifier(&self.name);
         let values: Vec<String> = values.iter().map(|it| self.literal(it)).collect();
@@ -228,7 +228,7 @@ impl Column {
         }
     }
 
-    /// Whether it has the reason of an end, by a code.
+    /// Whether the column contains the reason of an end, as a code.
     pub(super) fn is_cause(&self) -> bool {
         let is_code = self.is_number() || !self.labels.is_empty();
         is_code && self.has(words::CAUSE) && self.has(words::ENDED_IN_TIME)
@@ -238,12 +238,12 @@ impl Column {
         self.kind == "boolean"
     }
 
-    /// Whether it has a time; `date` as well.
+    /// Whether the column contains a time or a `date`.
     pub(super) fn is_time(&self) -> bool {
         self.kind.starts_with("timestamp") || self.kind == "date"
     }
 
-    /// Whether it has a number of seconds since 1970, by its name.
+    /// Whether the column contains a number of seconds since 1970, by its name.
     pub(super) fn is_epoch(&self) -> bool {
         let is_time = words::is_deadline(&self.name) || words::is_created(&self.name);
         is_time && self.is_number()
@@ -257,31 +257,31 @@ impl Column {
         ["smallint", "integer", "bigint", "numeric"].contains(&self.kind.as_str())
     }
 
-    /// A value as it is written in SQL.
+    /// A value in SQL.
     pub(super) fn literal(&self, value: &str) -> String {
         let is_bare = self.is_number() || self.is_flag();
         if is_bare { value.to_owned() } else { literal(value) }
     }
 
-    /// The value of its default, if that is a literal.
+    /// The value of the default, if it is a literal.
     pub(super) fn default_value(&self) -> Option<String> {
         let text = self.default.as_deref()?;
         let is_literal = text.starts_with(['\'', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
         if is_literal { literals(text).into_iter().next() } else { None }
     }
 
-    /// The values that its type or CHECK names.
+    /// The values in the column's type or CHECK constraint.
     fn declared(&self) -> impl Iterator<Item = String> {
         let checked = self.check.as_deref().map(literals).unwrap_or_default();
         self.labels.iter().cloned().chain(checked)
     }
 
-    /// Whether its type or CHECK names the value.
+    /// Whether the type or the CHECK constraint contains the value.
     pub(super) fn declares(&self, value: &str) -> bool {
         self.declared().any(|it| it == value)
     }
 
-    /// Its states: those that rows have, the commonest first, then those that its type, CHECK or default names.
+    /// States with their number of rows, the most frequent first, then the states in the type, the CHECK constraint or the default.
     pub(super) fn states(&self, sample: &Sample) -> Vec<(String, usize)> {
         let mut states: Vec<(String, usize)> = Vec::new();
         for value in sample.values(&self.name).flatten() {
@@ -327,7 +327,8 @@ impl Sample {
         self.values(column).map(|it| it.and_then(|it| it.parse().ok()))
     }
 
-    /// The meaning of a column as the deadline of open rows; and whether each one was due a short time ago, as by a time of creation.
+    /// The meaning of a column as the deadline of open rows. The flag: all open rows were due a short time ago, as if the column
+    /// were a time of creation.
     pub(super) fn meaning(&self, column: &str, open: &[bool]) -> (String, bool) {
         let times = self.numbers(column).zip(open).filter(|(_, open)| **open);
         let seconds = |it: f64| if it > MILLISECONDS { it / 1000.0 } else { it };

@@ -1,4 +1,4 @@
-//! The rows that are open, and their change when they are overdue.
+//! The condition of open rows, and their change when they are overdue.
 
 use super::{
     Ask, Point, Proposer,
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::{order::FinalState, text::sql::identifier};
 
-/// The rows that are open, and their change.
+/// The condition of open rows, and their change.
 pub(super) struct Life {
     pub(super) open: Point,
     /// `set` or `delete`.
     pub(super) change: Point,
     /// The event of a changed row.
     pub(super) event: Option<String>,
-    /// Of each row that was looked at.
+    /// Whether each sampled row is open.
     pub(super) is_open: Vec<bool>,
 }
 
-/// A column that says whether a row is open.
+/// A column that shows whether a row is open.
 struct Sign<'a> {
     column: &'a Column,
     /// States of open rows; in a column without states an open row has NULL or false.
     open: Option<Vec<String>>,
-    /// Conditions, the likeliest first.
+    /// Conditions, the most likely first.
     choices: Vec<String>,
     /// The reason why only the team can choose.
     doubt: Option<&'static str>,
@@ -38,7 +38,7 @@ struct Change {
 }
 
 impl<'a> Sign<'a> {
-    /// A column is a sign if words say which of its states wait.
+    /// A column with states is a sign if a known word shows which of its states wait.
     fn of_states(column: &'a Column, sample: &Sample) -> Option<Self> {
         let states = column.states(sample);
         let waiting: Vec<(&str, &str)> =
@@ -68,7 +68,7 @@ impl<'a> Sign<'a> {
         (!families.is_empty()).then_some(sign)
     }
 
-    /// Of the column with the state no word says which states wait.
+    /// A column with states, none of which is a known word for waiting.
     fn unknown(column: &'a Column, sample: &Sample) -> Self {
         let states = column.states(sample);
         let open = column.default_value().or_else(|| states.first().map(|(it, _)| it.clone()));
@@ -111,7 +111,7 @@ impl Proposer<'_> {
         let of_open = |open: &str| -> Vec<&Column> {
             states.iter().copied().filter(|it| mentions(open, &it.name)).collect()
         };
-        // The columns that close a row follow from the condition of open rows.
+        // The columns to change follow from the condition of open rows.
         let named = answers.open.as_deref().map(of_open).filter(|it| !it.is_empty());
         let signed = || signs.iter().filter(|it| it.open.is_some()).map(|it| it.column).collect();
         let mut closing: Vec<&Column> = named.unwrap_or_else(signed);
@@ -153,7 +153,7 @@ impl Proposer<'_> {
             return Point::text("open", open, []);
         }
         let longest = signs.iter().map(|it| it.choices.len()).max().unwrap_or_default();
-        // The last condition of a column goes with each further one of another column.
+        // A column with fewer conditions uses its last one.
         let choice = |at: usize| {
             let each = signs.iter().filter_map(|it| it.choices.get(at).or(it.choices.last()));
             each.cloned().collect::<Vec<_>>().join(" AND ")
@@ -178,7 +178,7 @@ impl Proposer<'_> {
         Point::text("open", &open, [ask])
     }
 
-    /// Whether a column is set when a row has ended.
+    /// Whether the column is set when a row has ended.
     fn is_end(&self, column: &Column) -> bool {
         let is_of_type = (column.is_time() && !column.is_not_null) || column.is_flag();
         let is_filled = || self.found.sample.values(&column.name).flatten().next().is_some();
@@ -187,7 +187,7 @@ impl Proposer<'_> {
             && !(words::is_deadline(&column.name) && is_filled())
     }
 
-    /// The state of a closed row.
+    /// Proposes the state of a closed row.
     fn close(&self, column: &Column, change: &mut Change) {
         if self.answers.sets(&column.name) {
             return;
@@ -202,7 +202,7 @@ impl Proposer<'_> {
         let is_first =
             change.set.is_empty() && !self.answers.set.iter().any(|(name, _)| is_state(name));
         let ask = match words::closed(&all) {
-            // Another column may say it.
+            // Another column may have the state.
             None if !is_first => return,
             None => {
                 let why = format!(
@@ -215,7 +215,7 @@ impl Proposer<'_> {
                     all.iter().filter(|it| **it != closed && words::closed(&[**it]).is_some());
                 let choices = [closed].into_iter().chain(others.copied());
                 let mut choices: Vec<String> = choices.map(|it| column.literal(it)).collect();
-                // A column that may have any text can have states that no row is in yet.
+                // A column of any text can have states that no row has yet.
                 let is_known = column.declares(closed) || words::is_timed_out(closed);
                 let closed = &choices[0];
                 if is_first && !is_known {
@@ -234,7 +234,7 @@ impl Proposer<'_> {
         change.asks.push(ask.about(name));
     }
 
-    /// The column that says that a row has ended; the first one says that it was not done in time, if any does.
+    /// Proposes a value for a column that marks an ended row. The caller prefers columns for rows that were not done in time.
     fn end(&self, column: &Column, change: &mut Change) {
         let name = &column.name;
         let ask = if column.has(words::ENDED_IN_TIME) {
@@ -256,7 +256,7 @@ impl Proposer<'_> {
         }
     }
 
-    /// Only the deadline says that a row has ended.
+    /// The question whether overdue rows are deleted, if only the deadline ends a row.
     fn deletion(&self) -> Ask {
         let choices = vec!["yes".to_owned()];
         if words::has(&self.table.name, words::HOLDS) {
@@ -268,14 +268,14 @@ impl Proposer<'_> {
         Ask::question("delete", why, choices)
     }
 
-    /// Columns that change with the state.
+    /// Adds columns that change with the state.
     fn add_changes(&self, is_open: &[bool], change: &mut Change) {
         let values = change.set.iter().chain(&self.answers.set).map(|(_, value)| value.as_str());
         let closed = values.collect::<Vec<_>>().join(" ");
         for column in &self.table.columns {
             let name = &column.name;
             let is_set = change.set.iter().any(|(set, _)| set == name) || self.answers.sets(name);
-            // A column that open rows have no value in.
+            // Open rows have no value in this column.
             let is_empty = || {
                 let mut rows = self.found.sample.values(name).zip(is_open);
                 !column.is_not_null && rows.all(|(value, open)| !open || value.is_none())
@@ -307,7 +307,7 @@ impl Proposer<'_> {
         change.set.extend(given.cloned());
     }
 
-    /// `order.expired`: the name of a row, and its new state.
+    /// `order.expired`: the singular of the table, and the new state.
     fn event(&self, set: &[(String, String)]) -> String {
         let literals = set.iter().filter_map(|(_, it)| it.strip_prefix('\'')?.strip_suffix('\''));
         let states: Vec<&str> = literals.collect();

@@ -1,4 +1,4 @@
-//! Releases that the catalog suggests, and payments that keep a row open: tables that refer to the row, and the tables behind them.
+//! Releases that the catalog suggests, and payments that keep a row open, from tables that refer to the row and their neighbours.
 
 use super::{
     Ask, Point, Proposer, file,
@@ -7,29 +7,29 @@ use super::{
 };
 use crate::{effect::description::ReleaseKeys, text::sql::identifier};
 
-/// A way from the row to a table with amounts: the row itself, its lines, or rows that are reserved for its lines.
+/// A path from the row to a table with amounts: the row itself, its lines, or rows that are reserved for its lines.
 struct Path<'a> {
     source: &'a Table,
     alias: &'static str,
     from: Option<String>,
     conditions: Vec<String>,
-    /// The condition of a row of the source that belongs to the row, where the source is not joined.
+    /// The condition that a row of the source belongs to the row, if the source is not joined.
     own: Vec<String>,
     /// The tables between.
     between: Option<String>,
     /// Whether each step is a foreign key.
     is_declared: bool,
-    /// The change of rows of the source without its condition, and the reason.
+    /// The change of the source's rows without its condition, and the reason.
     change: Option<(String, &'static str)>,
 }
 
 impl Proposer<'_> {
-    /// The releases, and the tables that refer to the row and stay as they are.
+    /// The releases, and the tables that refer to the row and are not changed.
     pub(super) fn releases(&self) -> (Vec<Point>, Vec<String>) {
         let given = &self.answers.release;
         let table = |keys: &ReleaseKeys| keys.table.clone().or_else(|| keys.delete.clone());
         let mut seen: Vec<String> = given.iter().filter_map(table).collect();
-        // A table without a change stays as it is.
+        // An answer without a change leaves the table unchanged.
         let changes =
             given.iter().filter(|it| it.delete.is_some() || it.add.len() + it.set.len() > 0);
         let point = |keys: &ReleaseKeys, ask: Option<Ask>| {
@@ -79,7 +79,7 @@ impl Proposer<'_> {
         (releases, left)
     }
 
-    /// `unless`: a payment whose result is not known keeps a row open.
+    /// `unless`: a payment whose result is unknown keeps a row open.
     pub(super) fn unless(&self) -> Option<Point> {
         if let Some(unless) = &self.answers.unless {
             return (unless != "none").then(|| Point::text("unless", unless, []));
@@ -117,7 +117,7 @@ impl Proposer<'_> {
     fn counters(&self, path: &Path<'_>) -> Vec<Ask> {
         let Path { source, alias, from, conditions, .. } = path;
         let links = self.found.links.iter();
-        // Lines are no counters of their order.
+        // A line is no counter of its order.
         let is_line = |id: u32| self.referring(self.table).any(|(_, it)| it.id == id);
         let links =
             links.filter(|it| it.from == source.id && it.to != self.table.id && it.to != source.id);
@@ -149,11 +149,11 @@ impl Proposer<'_> {
     }
 }
 
-/// The reason of a guess that no foreign key shows.
+/// The reason of a guess without a foreign key.
 const BY_NAME: &str = ", found by the names of columns, without a foreign key";
 
 impl<'a> Path<'a> {
-    /// The way to the lines of the row.
+    /// The path to the lines of the row.
     fn line(link: &Link, child: &'a Table) -> Self {
         let all_refer = child.columns.iter().all(|it| link.columns.contains(&it.name));
         let is_mark = is_reserved(child) || (all_refer && words::has(&child.name, words::MARKS));
@@ -170,7 +170,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The way to rows that are reserved for a line.
+    /// The path to rows that are reserved for a line.
     fn reserved(&self, link: &Link, child: &Table, source: &'a Table) -> Self {
         let on = [joined(link, "held", "item")].into_iter().chain(kept(source, "held"));
         let on = on.collect::<Vec<_>>().join(" AND ");
@@ -201,7 +201,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The end of rows that belong to an ended row.
+/// The change that ends rows which belong to an ended row.
 fn ended(table: &Table) -> (String, &'static str) {
     let change = match deleted_at(table) {
         Some(it) => format!("{} SET {} = {}", table.sql(), identifier(&it.name), it.now(None)),
@@ -210,7 +210,7 @@ fn ended(table: &Table) -> (String, &'static str) {
     (change, "say that the other row waits, and end with it")
 }
 
-/// The change of rows that can be free, and belong to no row then.
+/// The change of rows that become free, and then belong to no row.
 fn freed(link: &Link, table: &Table) -> Option<(String, &'static str)> {
     let column = table.columns.iter().find(|it| it.is_state())?;
     let is_null = |name: &String| table.column(name).is_some_and(|it| !it.is_not_null);
@@ -223,7 +223,7 @@ fn freed(link: &Link, table: &Table) -> Option<(String, &'static str)> {
     link.columns.iter().all(is_null).then_some((change, "are free again"))
 }
 
-/// Whether its rows reserve something for another row, and have no state of their own.
+/// Whether rows of the table reserve something for another row, and have no state of their own.
 fn is_reserved(table: &Table) -> bool {
     words::has(&table.name, words::RESERVED) && !table.columns.iter().any(Column::is_state)
 }
@@ -232,7 +232,7 @@ fn deleted_at(table: &Table) -> Option<&Column> {
     table.columns.iter().find(|it| it.is(words::DELETED) && it.is_time())
 }
 
-/// That a row of a table was not deleted, where it stays in the table.
+/// The condition that a row was not marked as deleted.
 fn kept(table: &Table, alias: &str) -> Option<String> {
     deleted_at(table).map(|it| format!("{alias}.{} IS NULL", identifier(&it.name)))
 }
@@ -252,17 +252,17 @@ fn equal<'a>(
     each.collect::<Vec<_>>().join(" AND ")
 }
 
-/// The column that says of how many a row is.
+/// The column with the amount of a row.
 fn amount(table: &Table) -> Option<&Column> {
     let numbers = table.columns.iter().filter(|it| it.is_number());
     let rated = numbers.filter_map(|it| Some((words::amount(&it.name)?, it)));
     rated.min_by_key(|(rank, _)| *rank).map(|(_, it)| it)
 }
 
-/// A release as `--release` has it; `none` is one without a change.
+/// Parses `--release`; `none` is a release without a change.
 ///
 /// # Errors
-/// It cannot be read; what to write.
+/// The text is invalid; the error is what to write.
 pub fn parse_release(text: &str) -> Result<ReleaseKeys, String> {
     const FORM: &str = "write article.reserved -= line.pieces FROM purchase_line AS line WHERE line.purchase_no = row.purchase_no AND \
                         article.article_no = line.article_no; seat SET status = 'free' WHERE …; or DELETE seat_hold WHERE …";
@@ -305,14 +305,14 @@ pub fn parse_release(text: &str) -> Result<ReleaseKeys, String> {
     Ok(keys)
 }
 
-/// The name of a table, without quotes where it needs none in a description.
+/// The name of a table, without quotes if a description needs none.
 fn name(sql: &str) -> String {
     let quoted = sql.split('"').skip(1).step_by(2);
     let needs_quotes = quoted.into_iter().any(|it| it.contains('.'));
     if needs_quotes { sql.trim().to_owned() } else { sql.trim().replace('"', "") }
 }
 
-/// The text before and behind a word of SQL.
+/// The text before and after a word of SQL.
 fn split_word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
     let at = text.to_ascii_uppercase().find(&format!(" {word} "))?;
     Some((text[..at].trim(), text[at + word.len() + 2..].trim()))

@@ -1,4 +1,4 @@
-//! The deadline that is proposed: its column, its zone, and the time that rows have.
+//! The proposed deadline: its column, its zone, and the time from creation to deadline.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use super::{
 };
 use crate::text::{counted, sql::identifier};
 
-/// Units of a time, with their milliseconds.
+/// Units of a duration, in milliseconds.
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-/// The time that rows have where nothing says it.
+/// The assumed duration if the table shows none.
 const HALF_HOUR: u64 = 1_800_000;
-/// The part of the distances between creation and deadline that have to be alike.
+/// The share of rows that must have about the same time between creation and deadline.
 const ALIKE: f64 = 0.8;
 
-/// Numbers up to this one are no seconds since 1970: it would be in 1973.
+/// Smaller numbers are durations: as seconds since 1970 they would be before 1973.
 const DURATION: f64 = 1e8;
 
-/// A deadline as it is proposed.
+/// A proposed deadline.
 struct Deadline<'a> {
     /// The expression.
     value: String,
     ask: Option<Ask>,
-    /// Its type, where that is known.
+    /// The type, or empty if it is unknown.
     kind: &'a str,
-    /// The column that has it, or to which a time is added.
+    /// The column that contains the deadline, or to which a duration is added.
     column: Option<&'a Column>,
 }
 
 impl Proposer<'_> {
-    /// `deadline` and `zone`; milliseconds until a notice is due, with the reason if that is a guess.
+    /// `deadline` and `zone`, and the delay of a notice in milliseconds, with the reason if it is a guess.
     pub(super) fn when(&self, open: &[bool]) -> (Vec<Point>, (u64, Option<String>)) {
         let given = self.answers.deadline.as_deref();
         let column = given.and_then(|it| self.table.column(it.trim_matches('"')));
@@ -83,7 +83,7 @@ impl Proposer<'_> {
         }
         let mut created: Vec<&Column> =
             columns().filter(|it| it.is_time() && words::is_created(&it.name)).collect();
-        // A column that each row has.
+        // Prefers a column that open rows have filled.
         created.sort_by_key(|it| !sample.rows.is_empty() && !is_filled(it));
         let json = columns().find(|it| it.is_json());
         let meaning = |it: &&Column| sample.meaning(&it.name, open).0;
@@ -118,12 +118,12 @@ impl Proposer<'_> {
         }
     }
 
-    /// Whether numbers are instants, not durations.
+    /// Whether the numbers are instants, not durations.
     fn is_instant(&self, column: &Column) -> bool {
         self.found.sample.numbers(&column.name).flatten().all(|it| it > DURATION)
     }
 
-    /// Whether it says when a row was made: by its name, or by its values.
+    /// Whether the column contains the time of creation, by its name or by its values.
     fn is_creation(&self, column: &Column, open: &[bool]) -> bool {
         let (_, is_past) = self.found.sample.meaning(&column.name, open);
         words::is_created(&column.name) || (is_past && !words::is_deadline(&column.name))
@@ -134,7 +134,7 @@ impl Proposer<'_> {
         format!("{name} says when a row was made ({})", self.found.sample.meaning(name, open).0)
     }
 
-    /// A time after the creation.
+    /// A deadline some time after the creation.
     fn since<'a>(&self, column: &'a Column, open: &[bool]) -> Deadline<'a> {
         let after = self.answers.after;
         let ask = || {
@@ -150,7 +150,7 @@ impl Proposer<'_> {
         Deadline { value: self.expression(column), ask, kind: &column.kind, column: Some(column) }
     }
 
-    /// A column as an expression that gives an instant.
+    /// A column as an expression for an instant.
     fn expression(&self, column: &Column) -> String {
         let name = identifier(&column.name);
         let is_long =
@@ -178,7 +178,7 @@ impl Proposer<'_> {
         Ask::question("zone", why, choices)
     }
 
-    /// The time that a notice waits where its publisher names no other.
+    /// The delay of a notice if its publisher names no other.
     fn after(&self, deadline: Option<&Column>) -> (u64, Option<String>) {
         if let Some(after) = self.answers.after {
             return (after, None);
@@ -205,12 +205,12 @@ fn unknown<'a>(ask: Ask) -> Deadline<'a> {
     Deadline { value: ask.first(), ask: Some(ask), kind: "", column: None }
 }
 
-/// A time after the value of a column.
+/// SQL for a time after the value of a column.
 fn later(column: &Column, after: u64) -> String {
     format!("{} + interval '{}'", identifier(&column.name), in_words(after))
 }
 
-/// The distance that most have, in milliseconds.
+/// The distance that most rows share, in milliseconds; `None` if they differ.
 fn common(mut distances: Vec<f64>) -> Option<u64> {
     distances.retain(|it| *it >= 1.0);
     distances.sort_by(f64::total_cmp);
@@ -222,10 +222,10 @@ fn common(mut distances: Vec<f64>) -> Option<u64> {
     is_common.then(|| crate::text::millis(after))
 }
 
-/// `30m` in milliseconds.
+/// Parses `30m` to milliseconds.
 ///
 /// # Errors
-/// It is no time; what to write.
+/// The text is no duration; the error is what to write.
 pub fn interval(text: &str) -> Result<u64, String> {
     let number = |(unit, factor): &(&str, u64)| {
         let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
@@ -235,7 +235,7 @@ pub fn interval(text: &str) -> Result<u64, String> {
     found.ok_or_else(|| format!("`{text}` is no time: write 30m, 2h or 5d"))
 }
 
-/// `30 minutes`, as PostgreSQL writes an interval.
+/// `30 minutes`, in PostgreSQL's notation of intervals.
 fn in_words(ms: u64) -> String {
     let names = ["millisecond", "second", "minute", "hour", "day"];
     let units = UNITS.iter().zip(names).rev();

@@ -1,46 +1,46 @@
-//! Words in the names of tables, columns and states, and their most likely meaning.
+//! Words in the names of tables, columns and states, with their most likely meaning.
 
 /// States that wait for a step of the customer; states with the same word are a family.
 const WAITING: &str = "pending open new active reserved awaiting waiting unpaid requires submitted placed created held hold initiated \
     incomplete unconfirmed tentative";
-/// States that wait for something else than a step of the customer.
+/// States that wait for something other than a step of the customer.
 const WAITING_FOR_OTHERS: &str = "offline shipment shipping delivery pickup refund return fulfillment fulfilment review approval validation";
-/// States of a payment whose result is not known yet.
+/// States of a payment whose result is unknown.
 pub const ON_ITS_WAY: &str = "pending processing authorized authorised";
 /// States of a row that was not done in time, the most exact word first.
 const CLOSED: &str =
     "expired lapsed timedout abandoned cancelled canceled cancel closed voided void";
-/// Words among them that a row does not get because a person cancelled.
+/// Words in `CLOSED` that never mean a cancellation by a person.
 const TIMED_OUT: &str = "expired lapsed timedout abandoned";
 /// Columns with a state.
 pub const STATE: &str = "status state stage";
 /// Columns with a deadline.
 const DEADLINE: &str =
     "expires expire expiry expiration expired expireat expiresat due until deadline validity";
-/// Columns with the time at which a row was made.
+/// Columns with the time of a row's creation.
 const CREATED: &str = "created create creation inserted placed ordered requested request submitted opened added booked";
-/// Columns with a time, an order's date for example.
+/// Columns with a time, for example the date of an order.
 const DATE: &str = "date datetime time timestamp";
 /// Columns that are set when a row is no longer open.
 const ENDED: &str = "cancel cancelled canceled expired closed abandoned fulfillment fulfilment fulfilled completed completion paid \
     confirmed finished terminated delivered refunded returned rejected accepted redeemed used revoked released ended resolved";
-/// Words among them for rows on which nothing was done in time.
+/// Words in `ENDED` for rows that were not done in time.
 pub const ENDED_IN_TIME: &str = "cancel cancelled canceled expired closed abandoned terminated";
 /// Columns with the reason of an end.
 pub const CAUSE: &str = "cause reason";
-/// Columns that say when a row was changed.
+/// Columns with the time of the last change.
 pub const UPDATED: &str =
     "updated_at modified_at last_modified updated_on modified_on last_updated date_updated";
 /// Columns that optimistic locks compare.
 pub const VERSION: &str = "lock_version version row_version optlock";
-/// Columns that say that a row was deleted, while it stays in its table.
+/// Columns that mark a row as deleted while it stays in its table.
 pub const DELETED: &str = "deleted_at deleted_on deleted";
-/// Tables whose rows hold something for a while, and are deleted then.
+/// Tables whose rows reserve something for a while, and are then deleted.
 pub const HOLDS: &str = "hold holds reservation reservations lock locks token tokens session sessions key keys cart carts lease \
     leases claim claims cache slot slots";
 /// Tables whose rows only mark that another row waits.
 pub const MARKS: &str = "pending hold holds held waiting open active reserved";
-/// Tables whose rows say that something is reserved for a row.
+/// Tables whose rows reserve something for another row.
 pub const RESERVED: &str =
     "hold holds held reservation reservations reserved allocation allocations";
 /// States of rows that belong to no other row.
@@ -48,14 +48,14 @@ pub const FREE: &str = "free available vacant";
 /// Tables of payments.
 pub const PAYMENTS: &str =
     "payment payments orderpayment orderpayments transaction transactions charge charges";
-/// Columns that say of how many a row is, the best word first.
+/// Columns with the amount of a row, the best word first.
 const AMOUNT: &str = "quantity qty pieces count seats units tickets number allocated";
-/// Flags of a row whose counter is kept.
+/// Flags of rows whose counter is in use.
 pub const COUNTED: &str = "manage_stock manages_stock stock_managed track_stock tracks_stock track_inventory is_tracked tracked";
-/// Numbers that closing changes nothing of.
+/// Numbers that closing does not change.
 const NO_COUNTER: &str =
     "initial total max min maximum minimum threshold capacity id price limit version";
-/// Names of counters, their meaning, and the signs of the amount that a closed row adds: two where only the team can say.
+/// Names of counters, their meaning, and the signs of the amount that a closed row adds: two signs if only the team knows.
 pub const COUNTERS: [(&str, &str, &[&str]); 3] = [
     (
         "reserved allocated held hold holds sold booked taken committed",
@@ -96,7 +96,7 @@ pub fn is(name: &str, words: &str) -> bool {
     words.split(' ').any(|word| word == name)
 }
 
-/// The word that makes a state one that waits; states with the same word belong together.
+/// The word by which a state waits; states with the same word are a family.
 pub fn waiting(state: &str) -> Option<&'static str> {
     let parts = parts(state);
     if has(state, WAITING_FOR_OTHERS) {
@@ -108,10 +108,10 @@ pub fn waiting(state: &str) -> Option<&'static str> {
     Some(if (is_for_payment && waits) || word == "unpaid" { FOR_PAYMENT } else { word })
 }
 
-/// The family of states that wait for a payment: among several it is the one that has a deadline.
+/// The family of states that wait for a payment: among several families it is the one with a deadline.
 pub const FOR_PAYMENT: &str = "payment";
 
-/// The state that says most exactly that something was not done in time.
+/// The state with the most exact word for a row that was not done in time.
 pub fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
     let words = || CLOSED.split(' ');
     let whole = words().find_map(|word| states.iter().find(|it| parts(it).concat() == word));
@@ -119,13 +119,13 @@ pub fn closed<'a>(states: &[&'a str]) -> Option<&'a str> {
     whole.or_else(part).copied()
 }
 
-/// Whether a state is for rows that were not done in time, and for no others.
+/// Whether a state is only for rows that were not done in time.
 pub fn is_timed_out(state: &str) -> bool {
     let state = parts(state).concat();
     TIMED_OUT.split(' ').any(|word| state.contains(word))
 }
 
-/// A word for a row that was not done in time, written as other states are.
+/// A word for a row that was not done in time, in the letter case of the other states.
 pub fn expired(states: &[&str]) -> String {
     let all = |test: fn(char) -> bool| states.iter().all(|it| it.starts_with(test));
     let word = if states.iter().all(|it| it.chars().count() == 1) { "e" } else { "expired" };
@@ -138,12 +138,12 @@ pub fn expired(states: &[&str]) -> String {
     }
 }
 
-/// Whether a column has the name of a deadline.
+/// Whether a column's name is a word for a deadline.
 pub fn is_deadline(column: &str) -> bool {
     has(column, DEADLINE) || is(column, "release_at")
 }
 
-/// Whether a column has the name of the time at which a row was made.
+/// Whether a column's name is a word for the time of creation.
 pub fn is_created(column: &str) -> bool {
     let is_date =
         has(column, DATE) && (parts(column).len() == 1 || has(column, "order purchase booking"));
@@ -155,11 +155,11 @@ pub fn is_ended(column: &str) -> bool {
     has(column, ENDED) && !is_created(column)
 }
 
-/// Whether a column says when rows came into this state: `cancelled_at` and `canceled`.
+/// Whether a column contains the time at which rows entered this state: `cancelled_at` and `canceled`.
 pub fn is_time_of(column: &str, state: &str) -> bool {
     let root = |part: &String| part.get(..5).map(str::to_owned);
     let of_state: Vec<_> = parts(state).iter().filter_map(root).collect();
-    // A number is any state.
+    // A number can be any state.
     let is_number = state.chars().all(|it| it.is_ascii_digit() || it == ' ');
     let mut roots = parts(column).into_iter().filter_map(|it| root(&it));
     has(column, ENDED_IN_TIME)
@@ -172,14 +172,14 @@ pub fn counter(column: &str) -> Option<usize> {
     (!has(column, NO_COUNTER)).then_some(kind)
 }
 
-/// How good a name is for the column that says of how many a row is; the least is the best.
+/// Rank of a name for the column with the amount of a row; the lowest is the best.
 pub fn amount(column: &str) -> Option<usize> {
     let parts = parts(column);
     let word = AMOUNT.split(' ').position(|it| parts.last().is_some_and(|last| last == it))?;
     Some(word + AMOUNT.len() * (parts.len() - 1))
 }
 
-/// The singular of a table's name: `order` of `orders`, in small letters.
+/// The singular of a table's name in small letters: `order` for `orders`.
 pub fn one_of(table: &str) -> String {
     let name = parts(table).join("_");
     match name.strip_suffix('s') {
