@@ -28,7 +28,7 @@ use message::{Message, Sender};
 /// Interval between two readings of the facts; `worker.watch_every` applies if it is shorter.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
-/// One `[[alert]]`, ready to send.
+/// An `[[alert]]` that is ready to send.
 pub(crate) struct Alert {
     name: String,
     topology: String,

@@ -87,7 +87,7 @@ pub struct Diagnostic {
     pub message: String,
     /// Why the finding matters; `None` if the message is enough.
     pub reason: Option<String>,
-    /// What to do; `None` if nothing must be done.
+    /// The fix; `None` if nothing must be done.
     pub fix: Option<Fix>,
 }
 
@@ -237,7 +237,7 @@ pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> Str
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What to do, without virtual host and topology name, which only a command knows.
+/// A fix without virtual host and topology name, which only a command knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// Run `overdue apply`.
@@ -259,7 +259,7 @@ pub enum Fix {
     Purge {
         /// Name of the queue.
         queue: String,
-        /// What happens afterwards.
+        /// Effect of the purge, as text.
         then: &'static str,
     },
     /// Another fix, as a sentence.
