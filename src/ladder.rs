@@ -65,7 +65,7 @@ pub struct Ends<'a> {
     pub due_exchange: &'a str,
     /// Exchange for messages whose routing key does not belong to this ladder.
     pub park_exchange: &'a str,
-    /// Whether queues are quorum queues that dead-letter at least once; otherwise they are classic queues.
+    /// Quorum queues with at-least-once dead-lettering; otherwise classic queues.
     pub quorum: bool,
 }
 

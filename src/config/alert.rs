@@ -86,8 +86,8 @@ impl AlertSettings {
         text.map(|text| Template::parse(text.expose())).transpose()
     }
 
-    /// Settings that contradict each other; if there are none, a URL or a body that cannot be used. Files are read only when
-    /// an alert is sent.
+    /// Settings that contradict each other; if there are none, a URL or a body that cannot be used. Only commands
+    /// that send alerts read the files.
     fn mistakes(&self) -> Vec<String> {
         let disagreements = self.disagreements();
         if !disagreements.is_empty() {

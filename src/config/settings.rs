@@ -109,7 +109,7 @@ pub struct DatabaseSettings {
     /// PostgreSQL URL with user, password and database.
     #[schemars(example = &"postgres://user:password@host:5432/database")]
     pub url: SecretUrl,
-    /// Schemas, comma-separated: the first contains the objects of `overdue`; the order tables are found in any of them.
+    /// Schemas, comma-separated: the first contains the objects of `overdue`; the order tables are searched in all of them.
     #[schemars(example = &"overdue,public")]
     pub search_path: String,
     /// Most connections: half of them close orders.
