@@ -53,8 +53,8 @@ const USUAL: Duration = Duration::from_micros(150);
 const MARGIN: Duration = Duration::from_millis(300);
 /// A machine that needs longer is too slow for the number of orders.
 const LONGEST_PREPARATION: Duration = Duration::from_mins(5);
-/// Numbers of `--locked`: orders that do not need the locked row of stock, their rate, and their number for each order that needs
-/// the row.
+/// Numbers of `--locked`: orders that do not need the locked row of stock, their rate, and their number for each order that
+/// needs the row.
 const FREE: usize = 1_200;
 const FREE_PER_SECOND: i64 = 200;
 const FREE_FOR_ONE_HELD: usize = 4;
@@ -69,7 +69,7 @@ const BATCH: usize = 500;
 const PREFETCH: u16 = 2_000;
 const ACKED_AT_ONCE: usize = 200;
 
-/// How long many orders take that are due at one instant
+/// The time to close many orders that are due at one instant
 #[derive(Debug, Parser)]
 struct Burst {
     /// Orders due at one instant; the tutorial closes at most 4,000

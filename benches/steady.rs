@@ -42,7 +42,7 @@ const FLOOR: usize = 200;
 /// Polling interval until a notice has expired.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How late orders are closed that become due one after the other, and what that costs
+/// The lateness of orders that become due one after the other, and the cost
 #[derive(Debug, Parser)]
 struct Steady {
     /// Orders that become due per second, separated by commas

@@ -1,7 +1,7 @@
 //! The demo: orders with stock and payments at known times, against a real worker.
 //!
 //! ```text
-//! Script ─create, publish─▶ orders + messages ─pay, close─▶ what became of them, what must hold ─▶ DemoReport
+//! Script ─create, publish─▶ orders + messages ─pay, close─▶ outcome, invariants ─▶ DemoReport
 //! ```
 
 mod customers;

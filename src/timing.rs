@@ -48,7 +48,8 @@ pub struct Timing {
     pub slow_part: Duration,
     /// Wait for workers that close orders of a timeout that is being paused: longer than their statements may take.
     pub closings: Duration,
-    /// The limit of `closings` on a page of `overdue ui`: the pause applies meanwhile, so the page can show who still closes orders.
+    /// The limit of `closings` on a page of `overdue ui`: the pause applies meanwhile, so the page can show who still closes
+    /// orders.
     pub closings_on_page: Duration,
     /// Limit for an effect on some orders that is rolled back. A person waits for it, and it has locks.
     pub trial: Duration,
@@ -63,7 +64,7 @@ pub struct Timing {
 
     /// Limit for an answer on a queue's channel, and for a worker's first session. After it, the worker expects no messages.
     pub broker_silence: Duration,
-    /// When the oldest orders have come by message again for this time, the worker stops reading the table instead.
+    /// When the oldest orders have come by message again for this time, the worker reads the table no longer in place of messages.
     pub messages_again: Duration,
     /// A session that lasted this long was good: the next back-off starts small again.
     pub good_session: Duration,
