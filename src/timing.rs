@@ -64,7 +64,7 @@ pub struct Timing {
 
     /// Limit for an answer on a queue's channel, and for a worker's first session. After it, the worker expects no messages.
     pub broker_silence: Duration,
-    /// When the oldest orders have come by message again for this time, the worker reads the table no longer in place of messages.
+    /// When the oldest orders have come by message again for this time, the worker no longer reads the table in place of messages.
     pub messages_again: Duration,
     /// A session that lasted this long was good: the next back-off starts small again.
     pub good_session: Duration,

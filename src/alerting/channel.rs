@@ -31,7 +31,7 @@ const OF_URL: usize = 3;
 const OF_BODY: usize = 8;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// Also the interval of attempts while a webhook is down for hours.
+/// The interval of attempts while a webhook is down for hours.
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
 /// The webhook has the message and may have accepted it: the alert does not repeat it soon.
 const NOT_SOON: Option<Duration> = Some(LONGEST_PAUSE);
@@ -47,7 +47,7 @@ const BODY: &str = r#"{"text": "{text}"}"#;
 /// A message that the webhook refused or did not confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// One line without the URL, whose path may be a secret.
+    /// A line without the URL, whose path may be a secret.
     pub(crate) reason: String,
     /// Shortest pause before the next attempt.
     pub(super) retry_after: Option<Duration>,

@@ -33,15 +33,15 @@ pub struct Settings {
     pub database: DatabaseSettings,
     /// How the worker works.
     pub worker: WorkerSettings,
-    /// What is published of closed orders.
+    /// Publishing of events about closed orders.
     pub events: EventsSettings,
     /// Notices that were written with `schedule()`.
     pub schedule: ScheduleSettings,
     /// Where spans of closed orders go.
     pub traces: TracesSettings,
-    /// What happens to overdue rows of your tables, by the name of the effect.
+    /// Statements for overdue rows of your tables, by the name of the effect.
     pub effects: BTreeMap<String, EffectKeys>,
-    /// What is logged, to standard error.
+    /// The log, on standard error.
     pub log: LogSettings,
     /// The web page for operators on call.
     pub ui: UiSettings,
@@ -185,7 +185,7 @@ impl Default for WorkerSettings {
     }
 }
 
-/// What is published of closed orders.
+/// Publishing of events about closed orders.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsSettings {
@@ -218,7 +218,7 @@ pub enum PublishScheduled {
     /// The worker publishes them if the tables exist and it has the rights.
     #[default]
     Auto,
-    /// As `auto`, and the worker logs what is missing.
+    /// The worker publishes them as for `auto`, and logs what is missing.
     On,
     /// The worker does not publish them.
     Off,
@@ -240,7 +240,7 @@ impl TracesSettings {
     }
 }
 
-/// What is logged, to standard error.
+/// The log, on standard error.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
@@ -263,7 +263,7 @@ impl Default for LogSettings {
 pub enum LogFormat {
     /// Text for people.
     Text,
-    /// One JSON object per line.
+    /// A JSON object per line.
     Json,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 /// Increased when a field is removed or changes its meaning.
 pub(super) const VERSION: u32 = 1;
 
-/// What happened to the rows of a run.
+/// Whether the rows of a run were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rows {

@@ -13,7 +13,7 @@ use crate::{
     topology::Topology,
 };
 
-/// One reading of a broker, as far as pictures show it.
+/// A reading of a broker, as far as pictures show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// Name and count of the current queue, by the name in the topology.

@@ -279,7 +279,7 @@ fn taken_over(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
     nodes
 }
 
-/// One node for all levels, which differ only by the time.
+/// A single node for all levels, which differ only by the time.
 fn taken_over_levels(topology: &Topology, live: Option<&Live>) -> Option<Node> {
     let levels = topology.compat_levels();
     let queues: Vec<String> = levels.map(|level| topology.compat_delay_queue(level)).collect();

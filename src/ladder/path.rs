@@ -28,7 +28,7 @@ pub struct Path {
     pub hops: Vec<Hop>,
 }
 
-/// One queue of a [`Path`].
+/// A queue of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Name of the queue.
@@ -79,8 +79,8 @@ pub enum DelayError {
 impl Ladder {
     /// The path for `delay`, rounded to the resolution. The due exchange routes by `word`.
     ///
-    /// Without a delay, the message enters at the last place with digit 0, and is routed to the due exchange. A publisher
-    /// needs no other right and no special case.
+    /// If there is no delay, the message enters at the last place with digit 0, and is routed to the due exchange. A
+    /// publisher needs no other right and no special case.
     pub fn enter(
         &self,
         delay: Duration,

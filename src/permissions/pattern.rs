@@ -44,7 +44,7 @@ fn prefix(topology: &str) -> String {
     escape(&format!("{topology}."))
 }
 
-/// One expression per name, sorted, without the common prefix.
+/// An expression for each name, sorted, without the common prefix.
 fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
     let mut suffixes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let prefix = format!("{topology}.");
