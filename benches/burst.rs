@@ -1,12 +1,13 @@
-//! A burst: many orders that are due at one instant, and how long it takes until the last of them is committed; by the worker,
-//! and beside it by plain SQL, a poller, what tutorials show, and the broker alone.
+//! A burst of orders that are due at one instant: time until the last order is committed. Measured for the worker, plain
+//! SQL, a poller, a tutorial's consumer, and the broker alone.
 //!
-//! With `--locked`: how late the worker closes 1,200 orders while another session keeps one row of stock locked that 300 others need.
+//! With `--locked`: lateness of 1,200 orders while another session has a lock on a row of stock that 300 others need.
 //!
-//! With `--frozen`: nothing passes between the worker and the broker from some seconds before the instant until the last order is closed.
+//! With `--frozen`: no byte passes between worker and broker, from some seconds before the instant until the last order is
+//! closed.
 //!
-//! All close the same orders of the same shop, one after the other in each round, so that a machine that is busy is so for all
-//! of them. Notices are in a level before, each with an `expiration` that ends at the instant.
+//! All close the same orders of the same shop, one after the other in each round, so that load of the machine affects all of
+//! them. Notices are published to a level beforehand, each with an `expiration` that ends at the instant.
 
 mod support;
 
@@ -39,51 +40,52 @@ const WAYS: [Way; 7] = [
     Way::Tutorial,
     Way::Broker,
 ];
-/// The tutorial's design takes many times as long as the others: a sample is enough.
+/// The tutorial's design takes many times longer than the others: a sample is enough.
 const TUTORIAL_AT_MOST: usize = 4_000;
-/// Orders that are closed before, so that connections are open and statements planned; and of these what the tutorial needs.
+/// Orders closed before the measurement, so that connections are open and statements planned: for all others, and for the
+/// tutorial.
 const WARM_UP: [usize; 2] = [2_000, 100];
-/// From making the orders of the warm-up to their deadline, and the least time for the burst's.
+/// Time from making the orders of the warm-up to their deadline, and the shortest time for the burst's.
 const SOON: Duration = Duration::from_millis(1_500);
-/// What an order takes to be published and inserted, as a rule.
+/// Usual time to publish and insert an order.
 const USUAL: Duration = Duration::from_micros(150);
-/// Everything is ready so long before the first notice comes out.
+/// Everything must be ready this time before the first notice expires.
 const MARGIN: Duration = Duration::from_millis(300);
-/// A machine that takes longer to get ready is too slow for so many orders.
+/// A machine that needs longer is too slow for the number of orders.
 const LONGEST_PREPARATION: Duration = Duration::from_mins(5);
-/// With `--locked`: orders that do not need the locked row of stock, how many of them become due per second, and how many come due for each
-/// one that needs it.
+/// Numbers of `--locked`: orders that do not need the locked row of stock, their rate, and their number for each order that
+/// needs the row.
 const FREE: usize = 1_200;
 const FREE_PER_SECOND: i64 = 200;
 const FREE_FOR_ONE_HELD: usize = 4;
-/// The row that is locked: each tenth order has this SKU.
+/// SKU of the locked row: each tenth order has it.
 const LOCKED_SKU: u32 = 0;
-/// The delay of their notices.
+/// Delay of the notices with `--locked`.
 const SHORT: Duration = Duration::from_secs(2);
 /// Connections of plain SQL, and orders in a batch.
 const CONNECTIONS: usize = 2;
 const BATCH: usize = 500;
-/// Unsettled deliveries: the most that a quorum queue takes; and deliveries acked at once.
+/// Most unacked deliveries, the limit of a quorum queue; and deliveries acked at once.
 const PREFETCH: u16 = 2_000;
 const ACKED_AT_ONCE: usize = 200;
 
-/// How long many orders take that are due at one instant
+/// The time to close many orders that are due at one instant
 #[derive(Debug, Parser)]
 struct Burst {
-    /// Orders due at one instant; what tutorials show closes at most 4,000
+    /// Orders due at one instant; the tutorial closes at most 4,000
     #[arg(long, default_value_t = 20_000)]
     orders: usize,
     /// `delay.lead` of the worker's topology, e.g. 12s [default: 2s]
     #[arg(long)]
     lead: Option<String>,
-    /// Instead: 1,500 orders while another session keeps a row of stock locked for so many seconds, which 300 of them need; the lateness of
-    /// the others, due at 200/s and at one instant
+    /// Measure instead 1,500 orders while another session has a lock on a row of stock, for this time. 300 of them need the
+    /// row; the result is the lateness of the others, due at 200/s and at one instant
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "15")]
     locked: Option<u64>,
-    /// Nothing passes between worker and broker from so many seconds before the instant until the last order is closed
+    /// Let no byte pass between worker and broker, from this time before the instant until the last order is closed
     #[arg(long, value_name = "SECONDS")]
     frozen: Option<f64>,
-    /// Only these, separated by commas
+    /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Way>,
     #[command(flatten)]
@@ -121,7 +123,7 @@ impl Benchmark for Burst {
         };
         let mut report = Report::new("burst", what, stage);
         let delays = match &self.lead {
-            // No level may be shorter than twice the lead.
+            // A level must be at least twice as long as the lead.
             Some(lead) => {
                 format!(
                     "delay.levels = [\"1h\"]\ndelay.lead = \"{lead}\"\nretry.after = [\"1h\"]\n"
@@ -137,7 +139,7 @@ impl Benchmark for Burst {
         let mut preparation = SOON + USUAL * u32::try_from(orders)?;
         for number in 1..=rounds {
             for step in 0..closers.len() {
-                // What is first finds the machine in another state.
+                // The first contestant finds the machine in another state, so the order changes.
                 let place = (step + number) % closers.len();
                 let closer = &closers[place];
                 say(&format!("round {number} of {rounds}: {}", closer.name));
@@ -182,8 +184,8 @@ impl Benchmark for Burst {
 }
 
 impl Burst {
-    /// The way of a worker to the broker, where that is to be shut, and how long before the instant; and the setting by which the worker
-    /// takes it.
+    /// The gate between a worker and the broker if it will be shut, and how long before the instant; with the worker's
+    /// setting.
     async fn gate(&self, stage: &Stage, closer: &Closer) -> Result<(Option<Shut>, Settings)> {
         const BROKER: &str = "OVERDUE_BROKER__URL";
         let Some(seconds) = self.frozen.filter(|_| closer.is_worker()) else {
@@ -200,16 +202,16 @@ impl Burst {
 type Shut = (Gate, Duration);
 type Settings = Vec<(&'static str, String)>;
 
-/// One contestant, once.
+/// A round of one contestant.
 struct Round<'a> {
     stage: &'a Stage,
     publisher: &'a Publisher,
     closer: &'a Closer,
     running: Running,
     generator: Generator,
-    /// From the choice of the deadline to the deadline: enough to publish and insert everything before.
+    /// Time from the choice of the deadline to the deadline: enough to publish and insert everything.
     preparation: Duration,
-    /// The way to the broker, and how long before the instant it is shut.
+    /// The gate to the broker, and how long before the instant it is shut.
     gate: Option<Shut>,
 }
 
@@ -228,7 +230,6 @@ impl Round<'_> {
         self.running.until_idle(self.stage, self.closer).await
     }
 
-    /// Publishes and inserts orders.
     async fn prepare(&self, clock: Clock, orders: &[Order]) -> Result<()> {
         let route = self.running.long_route()?;
         let early = if self.closer.is_worker() { route.early } else { Duration::ZERO };
@@ -243,8 +244,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Orders that need a row of stock which another session keeps locked, and others: how late the others are closed, due at a rate or
-    /// all at one instant.
+    /// Measures the lateness of orders while another session has a lock on a row of stock that other orders need. The orders are
+    /// due at a rate or at one instant.
     async fn locked(
         &mut self,
         name: &str,
@@ -269,7 +270,7 @@ impl Round<'_> {
         let mut client = stage.store.client().await?;
         let transaction = client.transaction().await?;
         shop::lock(&transaction, LOCKED_SKU).await?;
-        // In a queue a notice waits behind the ones before it: with the same delay each, or with one instant for all.
+        // In a queue a notice waits behind earlier notices: all have the same delay, or the same instant.
         let short = self.running.topology.route(TIMEOUT, &Delay::exactly(SHORT))?;
         let long = self.running.long_route()?;
         let notices = orders.iter().map(|order| {
@@ -297,7 +298,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Whether it was measured; otherwise the deadline came before everything was ready, and the next time there is more time.
+    /// Returns whether the burst was measured. Otherwise the deadline came before everything was ready, and the next attempt
+    /// has more time.
     async fn burst(&mut self, orders: usize, report: &mut Report) -> Result<bool> {
         let is_tutorial = self.closer.way == Way::Tutorial;
         let count = if is_tutorial { orders.min(TUTORIAL_AT_MOST) } else { orders };
@@ -316,7 +318,7 @@ impl Round<'_> {
             if self.preparation > LONGEST_PREPARATION {
                 return Err(format!("{count} orders were not ready in time").into());
             }
-            // What was prepared for nothing would be counted with the next burst.
+            // Unmeasured orders would be counted with the next burst.
             if self.closer.way == Way::Broker {
                 self.receive(count).await?;
             } else if self.closer.needs_notices() {
@@ -325,7 +327,7 @@ impl Round<'_> {
             }
             return Ok(false);
         }
-        // What is counted begins at the same moment for all.
+        // The measurement begins at the same moment for all.
         tokio::time::sleep_until(first.into()).await;
         let before = self.stage.meters.read(&self.running.process_ids());
         let mut received = Vec::new();
@@ -366,7 +368,7 @@ impl Round<'_> {
         Ok(true)
     }
 
-    /// Each connection the same number of orders, in batches.
+    /// Closes the same number of orders on each connection, in batches.
     async fn plain_sql(&self, orders: &[Order], due: Instant) -> Result<()> {
         let ids: Vec<&str> = orders.iter().map(|order| order.id.as_str()).collect();
         let share = ids.len().div_ceil(CONNECTIONS).max(1);
@@ -381,7 +383,7 @@ impl Round<'_> {
         try_join_all(ids.chunks(share).map(close)).await.map(drop)
     }
 
-    /// When each of `messages` was received; all of them are acked.
+    /// Acks all `messages`, and returns when each was received.
     async fn receive(&self, messages: usize) -> Result<Vec<Instant>> {
         let (link, queue) = (&self.running.link, &self.running.queues[0]);
         let mut subscription = Subscription::open(link, queue, PREFETCH).await?;

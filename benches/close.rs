@@ -1,4 +1,4 @@
-//! What closing orders costs: one by one, in batches, and what plain SQL needs for the same. Each begins with fresh tables.
+//! The cost of closing orders: one by one, in batches, and by plain SQL. Each way begins with fresh tables.
 
 mod support;
 
@@ -20,12 +20,12 @@ use support::{
 };
 use tokio_postgres::types::ToSql;
 
-/// One order per transaction takes about a hundred times as long as the others: a sample is enough.
+/// An order per transaction takes about a hundred times longer than the others: a sample is enough.
 const ONE_BY_ONE_AT_MOST: usize = 4_000;
-/// Batches at the same time, as a worker does it.
+/// Concurrent batches, as in a worker.
 const IN_FLIGHT: usize = 4;
 
-/// What closing orders costs
+/// The cost of closing orders
 #[derive(Debug, Parser)]
 struct Close {
     /// Orders closed each way; one by one closes at most 4,000
@@ -42,15 +42,14 @@ fn main() -> ExitCode {
     support::run::<Close>()
 }
 
-/// A way of closing orders.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     OneByOne,
     Batches,
     InFlight,
-    /// The statements of a batch, sent without this library, and its answer unread.
+    /// The statements of a batch, sent without this library, without reading the answer.
     SqlBatches,
-    /// One statement for the whole table.
+    /// A single statement for the whole table.
     SqlWhole,
 }
 
@@ -93,7 +92,7 @@ impl Way {
                     let locked: [&(dyn ToSql + Sync); 1] = [&ids];
                     let closed: [&(dyn ToSql + Sync); 3] =
                         [&ids, &"bench", &None::<serde_json::Value>];
-                    // Joined futures are polled, and so sent, one after the other: in one piece, as the library does it.
+                    // Joined futures are polled, and so sent, one after the other in one piece, as in the library.
                     try_join!(
                         client.batch_execute("BEGIN"),
                         client.query(&lock, &locked),
@@ -141,7 +140,7 @@ impl Benchmark for Close {
                 shop::reset(&stage.store).await?;
                 shop::insert(&stage.store, &orders).await?;
                 let ids: Vec<OrderId> = orders.into_iter().map(|order| order.id).collect();
-                // Connected and prepared, as in a worker that has run for a while.
+                // Connections are open and statements prepared, as in a worker that has run for a while.
                 let nobody = [OrderId::parse("nobody")?];
                 let prepare = || stage.store.run_effect(&effect, &nobody, ClosingPath::Message);
                 try_join_all((0..IN_FLIGHT).map(|_| prepare())).await?;

@@ -1,5 +1,5 @@
-//! A day of orders at 200 per second, 17,280,000, as fast as is asked for: whether workers use more at its end than at its beginning, and
-//! whether they are later. Each is written with `schedule()`, so every part of a worker takes part.
+//! A day of 17,280,000 orders at 200 per second, compressed to the requested rate: whether workers use more at its end than
+//! at its beginning, and are later. Each order is written with `schedule()`, so every part of a worker takes part.
 
 #[allow(unreachable_pub, reason = "it is a module of the faults' tests as well")]
 #[path = "../tests/chaos/storm/usage.rs"]
@@ -22,9 +22,9 @@ use support::{
 };
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// Orders are written this often, as many together as the rate says.
+/// Interval of inserts; each insert has the orders of the rate.
 const TICK: Duration = Duration::from_millis(100);
-/// From their writing to their deadline.
+/// Time from the insert to the deadline.
 const AFTER_MS: i64 = 2_000;
 const PARTS: i64 = 4;
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Day {
         let client = store.client().await?;
         let insert = client.prepare(SQL).await?;
         let mut tick = interval(TICK);
-        // What a stall leaves out is made good.
+        // After a stall, missed inserts follow at once.
         tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let (mut first, each) = (1_i64, (i64::from(self.rate) / 10).max(1));
         while first <= self.orders {
@@ -122,7 +122,7 @@ impl Day {
     async fn judge(&self, stage: &Stage, report: &mut Report) -> Result<()> {
         const SQL: &str = include_str!("sql/day.sql");
         let client = stage.store.client().await?;
-        // So many rows take longer than a worker's statement may.
+        // The query takes longer than the statement time-out of a worker.
         client.batch_execute("SET statement_timeout = 0").await?;
         let mut closures = 0;
         for row in client.query(SQL, &[&stage.server.commit_times]).await? {
@@ -144,7 +144,7 @@ impl Day {
     }
 }
 
-/// What each process uses, once a second, in `samples`.
+/// Samples the usage of each process once a second, into `samples`.
 async fn sample(processes: &[u32], samples: &mut [Vec<Usage>]) -> std::convert::Infallible {
     loop {
         for (process, samples) in processes.iter().zip(&mut *samples) {
@@ -154,7 +154,7 @@ async fn sample(processes: &[u32], samples: &mut [Vec<Usage>]) -> std::convert::
     }
 }
 
-/// Nothing more is written: until every order is closed, and every event published.
+/// Waits until every order is closed and every event published, after the last insert.
 async fn until_closed(stage: &Stage, running: &mut Running) -> Result<()> {
     running.until_closed(stage).await?;
     let client = stage.store.client().await?;

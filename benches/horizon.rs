@@ -1,6 +1,6 @@
-//! A transaction that keeps its snapshot while orders are scheduled, closed and their events published: how long each statement of the
-//! worker takes before, at the end and afterwards; beside it a queue with `SKIP LOCKED` at the same rate. PostgreSQL itself measures the
-//! statements (`pg_stat_statements`), so nothing else may use the database.
+//! Time of each statement of the worker before, at the end of and after a transaction that keeps its snapshot. Meanwhile
+//! orders are scheduled and closed, and their events published. For comparison: a queue with `SKIP LOCKED` at the same rate.
+//! PostgreSQL measures the statements (`pg_stat_statements`), so no other program may use the database.
 
 mod support;
 
@@ -22,7 +22,7 @@ use support::{
 };
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// What the statements are told by.
+/// Names of the statements, with patterns of their texts.
 const STATEMENTS: [(&str, &str); 7] = [
     ("relay: read events", "%WITH earlier AS MATERIALIZED%FROM outbox%"),
     ("relay: delete events", "%DELETE FROM outbox WHERE id = ANY%"),
@@ -32,29 +32,29 @@ const STATEMENTS: [(&str, &str); 7] = [
     ("close a batch", "%orders.ctid = asked.place%"),
     ("SKIP LOCKED: take and delete", "%DELETE FROM jobs%"),
 ];
-/// Orders are written this often, as many together as the rate says.
+/// Interval of inserts; each insert has the orders of the rate.
 const TICK: Duration = Duration::from_millis(100);
-/// Between a burst and the next one: this many orders with one deadline.
+/// Inserts between two bursts, and orders of a burst, which have one deadline.
 const BURST_EVERY: u64 = 200;
 const BURST: i64 = 1_000;
 const JOBS: i64 = 100;
-/// A queue that found nothing looks again after this time.
+/// Pause of a queue that found no row.
 const IDLE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a transaction that stays open does to a worker, and to a queue with SKIP LOCKED
+/// The effect of an open transaction on a worker, and on a queue with SKIP LOCKED
 #[derive(Debug, Parser)]
 struct Horizon {
     /// Orders per second
     #[arg(long, default_value_t = 800)]
     rate: u32,
-    /// For how long the transaction stays open
+    /// How long the transaction stays open
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Leave the queue out, which takes a core at the end
+    /// Leave out the queue, which takes a core at the end
     #[arg(long)]
     no_queue: bool,
-    /// How long statements are measured: before it, at its end, and after a VACUUM
+    /// Seconds for which statements are measured before the transaction, at its end, and after a VACUUM
     #[arg(long, default_value_t = 60)]
     window: u64,
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl Benchmark for Horizon {
         stage.store.run_script("jobs", JOBS).await?;
         let closers = Closer::all(&[Way::Overdue], &[], &self.options)?;
         let delays = "delay.levels = [\"2s\", \"10s\", \"1h\"]\nretry.after = [\"10s\"]\n";
-        // So that a window has some.
+        // Each window then contains several sweeps.
         let sweeps = [("OVERDUE_WORKER__SWEEP_EVERY", "10s".to_owned())];
         let mut running = closers[0].start_with(stage, 0, delays, &sweeps).await?;
         running.until_scheduled(stage).await?;
@@ -113,7 +113,7 @@ impl Benchmark for Horizon {
 type Counts = Vec<(i64, f64, i64)>;
 
 impl Horizon {
-    /// Orders whose notices `schedule()` publishes, due two seconds later, and as many jobs.
+    /// Inserts orders with notices of `schedule()`, due two seconds later, and the same number of jobs.
     async fn write(&self, store: &Store) -> Result<()> {
         const ORDERS: &str = "INSERT INTO orders (id, due_at) \
             SELECT 'h-' || n, schedule('h-' || n, 'unpaid', $3::bigint * interval '1 ms') FROM generate_series($1::bigint, $2::bigint) AS n";
@@ -121,7 +121,7 @@ impl Horizon {
         let client = store.client().await?;
         let (orders, jobs) = (client.prepare(ORDERS).await?, client.prepare(JOBS).await?);
         let mut tick = interval(TICK);
-        // What a stall leaves out is made good.
+        // After a stall, missed inserts follow at once.
         tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let (mut first, each) = (1_i64, i64::from(self.rate) / 10);
         for number in 1_u64.. {
@@ -140,7 +140,7 @@ impl Horizon {
         Ok(())
     }
 
-    /// The queue's is the last.
+    /// The measured statements; the last one belongs to the queue.
     fn statements(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         STATEMENTS.into_iter().take(STATEMENTS.len() - usize::from(self.no_queue))
     }
@@ -148,7 +148,7 @@ impl Horizon {
     async fn phases(&self, stage: &Stage, report: &mut Report) -> Result<()> {
         let window = Duration::from_secs(self.window);
         let store = &stage.store;
-        // Connections are open, and statements planned.
+        // Waits until connections are open and statements planned.
         sleep(window / 2).await;
         say("before");
         let before = self.window_of(store, window).await?;
@@ -175,7 +175,7 @@ impl Horizon {
             let mean = |counts: &Counts| counts[place].1 / f64_of(counts[place].0.max(1));
             let rate = |counts: &Counts| f64_of(counts[place].2) / window_s;
             let calls = |counts: &Counts| f64_of(counts[place].0) / window_s;
-            // Its text in sql/ has become another one. A short window may have none of a sweep.
+            // The text of the statement in sql/ has changed. A short window may have no statement of a sweep.
             if self.window >= 60 && at_end[place].0 == 0 {
                 return Err(format!("{name}: no statement is like its pattern").into());
             }
@@ -222,7 +222,7 @@ const fn f64_of(count: i64) -> f64 {
     count as f64
 }
 
-/// The plain queue: what is taken is deleted in the same statement.
+/// The plain queue: takes and deletes jobs in one statement.
 async fn work_off(store: &Store) -> Result<()> {
     const TAKE: &str = "DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM jobs ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING order_id";
     let client = store.client().await?;
@@ -234,7 +234,7 @@ async fn work_off(store: &Store) -> Result<()> {
     }
 }
 
-/// By the server's own statistics.
+/// Reads the dead rows from the server's statistics.
 async fn dead_rows(store: &Store) -> Result<String> {
     const SQL: &str = "SELECT string_agg(relname || ' ' || n_dead_tup, ', ' ORDER BY relname) FROM pg_stat_user_tables \
         WHERE schemaname = $1 AND n_dead_tup > 0";
@@ -243,7 +243,7 @@ async fn dead_rows(store: &Store) -> Result<String> {
     Ok(client.query_one(SQL, &[&schema]).await?.get::<_, Option<String>>(0).unwrap_or_default())
 }
 
-/// Nothing more is written: everything is closed, once, and not before its time.
+/// Waits until every order is closed after the last insert. Returns orders that are open, closed twice, or closed early.
 async fn wrong(stage: &Stage, running: &mut Running) -> Result<Vec<String>> {
     const SQL: &str = "SELECT count(*) FILTER (WHERE closures.order_id IS NULL) AS open, \
         count(*) - count(DISTINCT orders.id) AS twice, count(*) FILTER (WHERE closures.closed_at < orders.due_at) AS early \

@@ -1,8 +1,8 @@
-//! The relay of events: how many per second get from the outbox to the broker, and what that costs; by the worker, and beside
-//! it by the AMQP client alone, by plain SQL that only takes and deletes the rows, and by what is usual.
+//! The relay of events: how many events per second get from the outbox to the broker, and the cost. Measured for the worker,
+//! the AMQP client alone, plain SQL that only takes and deletes the rows, and the usual relay.
 //!
-//! The outbox is full before, and each is a process that begins with nothing: what counts is from its start until the outbox is
-//! empty. Every event is received and counted.
+//! The outbox is filled beforehand, and each relay is a new process. The time is from its start until the outbox is empty.
+//! Every event is received and counted.
 
 mod support;
 
@@ -24,26 +24,26 @@ use support::{
     shop::per_second, stage::Stage, until, usage::memory_mib,
 };
 
-/// In the round that is not counted.
+/// Events of the first round, which is not counted.
 const WARM_UP: usize = 2_000;
-/// Between two looks whether it is done: what a time may be too long.
+/// Polling interval, which is the error of a measured time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Unsettled deliveries: the most that a quorum queue takes; and deliveries acked at once.
+/// Most unacked deliveries, the limit of a quorum queue; and deliveries acked at once.
 const PREFETCH: u16 = 2_000;
 const ACKED_AT_ONCE: u32 = 500;
 const TOPOLOGY: &str = "name = \"bench\"\ndelay.levels = [\"10s\"]\nretry.after = [\"10s\"]\n\
                         [[timeout]]\nname = \"unpaid\"\nafter = \"10s\"\n";
 
-/// Who publishes what is in the outbox.
+/// Programs that publish the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Who {
     /// `overdue run`
     Overdue,
-    /// The AMQP client with as many events, and no database: a floor
+    /// The AMQP client with the same number of events, and no database: a floor
     Client,
     /// Rows locked and deleted, 2,000 at once, and nothing published: the other floor
     Database,
-    /// What is usual: lock 100 rows, publish, wait for the confirms, delete, commit
+    /// The usual relay: lock 100 rows, publish, wait for the confirms, delete, commit
     SkipLocked,
 }
 
@@ -53,7 +53,7 @@ struct Relay {
     /// Events in the outbox, two of each order
     #[arg(long, default_value_t = 50_000)]
     events: usize,
-    /// Only these, separated by commas
+    /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Who>,
     #[command(flatten)]
@@ -102,7 +102,7 @@ impl Benchmark for Relay {
     }
 }
 
-/// Who publishes, with the program that is started for it.
+/// A contestant, with the program that is started for it.
 struct Relayer {
     who: Who,
     program: PathBuf,
@@ -172,7 +172,7 @@ impl Subscriber {
         Ok(Self { topology, file, queue: name, link, channel })
     }
 
-    /// Has one of them publish so many events.
+    /// Starts a relay and measures until it has published all events.
     async fn round(
         &self,
         stage: &Stage,
@@ -208,7 +208,7 @@ impl Subscriber {
             name,
             [("events_per_s", per_second(events, took)), ("took_s", took.as_secs_f64())],
         );
-        // Of the process, everything since its start.
+        // The process is new, so its whole CPU time counts.
         report.add(name, now.worker_s().map(|cpu| ("worker_cpu_s", cpu)));
         report.add(name, before.until(&after).into_iter().filter(|(name, _)| *name != "of_s"));
         report.add(name, [("peak_mib", memory)]);
@@ -234,7 +234,7 @@ impl Subscriber {
         Process::start(Path::new(&relayer.program), &arguments, &environment)
     }
 
-    /// Takes everything that has arrived.
+    /// Receives all arrived events.
     async fn receive(&self) -> Result<Arrived> {
         let there = closers::counts(&self.channel, &self.queue).await?.0;
         let mut arrived = Arrived::default();
@@ -251,7 +251,7 @@ impl Subscriber {
     }
 }
 
-/// Empties the outbox and fills it; as autovacuum and the checkpointer leave it after a while.
+/// Empties and fills the outbox, and leaves it as autovacuum and the checkpointer do after a while.
 async fn fill(stage: &Stage, events: usize) -> Result<()> {
     const CLEAR: &str = include_str!("sql/clear.sql");
     const FILL: &str = include_str!("sql/outbox_fill.sql");
@@ -264,12 +264,12 @@ async fn fill(stage: &Stage, events: usize) -> Result<()> {
     Ok(())
 }
 
-/// What became of the events: none lost, and those of each order in the order of their ids.
+/// Received events: none may be lost, and the events of an order must arrive in the order of their ids.
 #[derive(Default)]
 struct Arrived {
     seen: BTreeSet<u64>,
     last: BTreeMap<String, u64>,
-    /// At least once: a subscriber knows a copy by its id.
+    /// Copies by id: events are published at least once.
     copies: f64,
     disordered: usize,
     unreadable: usize,

@@ -1,7 +1,7 @@
-//! Orders that become due one after the other, at several rates: how late they are closed, and what that costs; by the worker,
-//! and beside it by a poller and what tutorials show. Notices are published while others come out, as order services do.
+//! Orders that become due one after the other, at several rates: their lateness, and the cost. Measured for the worker, a
+//! poller and a tutorial's consumer. Notices are published while others expire, as by order services.
 //!
-//! And a worker without work: what it costs, and how soon after its start it closes an order.
+//! Also a worker without work: its cost, and the time from its start to the first closed order.
 
 mod support;
 
@@ -26,41 +26,41 @@ use support::{
 };
 
 const WAYS: [Way; 4] = [Way::Overdue, Way::OverdueNoEvents, Way::Poller, Way::Tutorial];
-/// Orders before, so that connections are open and statements planned.
+/// Orders closed before the measurement, so that connections are open and statements planned.
 const WARM_UP: usize = 200;
-/// Until their deadline, beside the delay of their notices.
+/// Time until the deadline, in addition to the delay of the notices.
 const SOON: Duration = Duration::from_millis(500);
-/// A machine that takes longer to get ready is too slow for so many orders.
+/// A machine that needs longer is too slow for the number of orders.
 const LONGEST_PREPARATION: Duration = Duration::from_mins(5);
-/// Fewer seconds at high rates: the tables of so many orders are made in a minute.
+/// Limit of orders, which shortens runs at high rates: the tables of this number are made in a minute.
 const MOST_ORDERS: usize = 200_000;
-/// How long notices wait in a level, and in a ladder at the most.
+/// Delay of notices in a level, and longest delay in a ladder.
 const SHORT: Duration = Duration::from_secs(2);
 const LONGEST_MS: u64 = 10_000;
-/// Orders that are closed one after the other on the idle database.
+/// Orders closed one after the other on the idle database.
 const FLOOR: usize = 200;
-/// Between two looks whether a notice has come out.
+/// Polling interval until a notice has expired.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How late orders are closed that become due one after the other, and what that costs
+/// The lateness of orders that become due one after the other, and the cost
 #[derive(Debug, Parser)]
 struct Steady {
     /// Orders that become due per second, separated by commas
     #[arg(long, default_values_t = [10, 200, 1_000, 5_000], value_delimiter = ',')]
     rates: Vec<u32>,
-    /// At which of them others than the worker are measured, too
+    /// Rates at which contestants other than the worker are measured, too
     #[arg(long, default_values_t = [200], value_delimiter = ',', value_name = "RATES")]
     rivals_at: Vec<u32>,
-    /// How long, at each rate; shorter where these are more than 200,000 orders
+    /// Seconds at each rate; fewer if there would be more than 200,000 orders
     #[arg(long, default_value_t = 20)]
     seconds: u32,
-    /// Seconds for which a worker without work is watched; 0 leaves it out
+    /// Seconds for which a worker without work is measured; 0 leaves it out
     #[arg(long, default_value_t = 10)]
     idle: u64,
-    /// Each notice waits in a ladder, for a time of its own up to 10 s; the worker alone is measured
+    /// Each notice waits in a ladder, for a random time up to 10 s; only the worker is measured
     #[arg(long)]
     random_delays: bool,
-    /// Only these, separated by commas
+    /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Way>,
     #[command(flatten)]
@@ -130,7 +130,7 @@ fn line(rate: u32, closer: &Closer) -> String {
     format!("{rate}/s, {}", closer.name)
 }
 
-/// The floor: one committed statement that closes one order, with its audit row, its event and its stock.
+/// The floor: a committed statement per order, with its audit row, its event and its stock.
 async fn floor(stage: &Stage) -> Result<Vec<Number>> {
     let due_us = Clock::read(&stage.store).await?.us_in(Duration::ZERO);
     let orders = Generator::new()?.orders("floor", FLOOR, |_| due_us)?;
@@ -146,7 +146,6 @@ async fn floor(stage: &Stage) -> Result<Vec<Number>> {
     Ok(percentiles(["late_p50_ms", "late_p99_ms", "late_max_ms"], times))
 }
 
-/// One contestant.
 struct Run<'a> {
     steady: &'a Steady,
     stage: &'a Stage,
@@ -155,7 +154,7 @@ struct Run<'a> {
     place: usize,
 }
 
-/// Orders in the tables, and the clock that their deadlines are by.
+/// Orders in the tables, and the clock of their deadlines.
 struct Prepared {
     orders: Vec<Order>,
     clock: Clock,
@@ -196,7 +195,7 @@ impl Run<'_> {
                 self.close(rate, &mut running, &name, &prepared, report).await?;
                 return running.stop().await;
             }
-            // Nothing of it was published. The next time there is more time.
+            // No notice was published yet. The next attempt has more time.
             shop::reset(&self.stage.store).await?;
             preparation = began.elapsed() * 3 / 2 + SOON;
             if preparation > LONGEST_PREPARATION {
@@ -205,7 +204,8 @@ impl Run<'_> {
         }
     }
 
-    /// Orders that become due one after the other, the first one when there was time to prepare and to publish its notice.
+    /// Inserts orders that become due one after the other. The first deadline leaves time to prepare and to publish its
+    /// notice.
     async fn insert(
         &self,
         rate: u32,
@@ -223,7 +223,7 @@ impl Run<'_> {
         Ok(Prepared { orders, clock })
     }
 
-    /// Each notice so long before the deadline as its delay is; how late the latest was.
+    /// Publishes each notice its delay before the deadline; returns the lateness of the latest one.
     async fn publish(&self, running: &Running, prepared: &Prepared) -> Result<Duration> {
         let Prepared { orders, clock } = prepared;
         let mut notices = Vec::with_capacity(orders.len());
@@ -235,7 +235,7 @@ impl Run<'_> {
                 SHORT
             };
             let due = clock.instant(order.due_us);
-            // What lets a notice go before its time is for a worker that holds it.
+            // Early expiry is only for a worker, which keeps the notice until the deadline.
             let (route, expires_early) = if self.closer.is_worker() {
                 (running.topology.route(TIMEOUT, &Delay::exactly(delay))?, None)
             } else {
@@ -275,7 +275,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Watches a worker without work for a while, and starts another one.
+    /// Measures a worker without work for a while, and then the start of another one.
     async fn idle(&self, report: &mut Report) -> Result<()> {
         const FIRST: &str = include_str!("sql/first.sql");
         let Self { stage, closer, .. } = self;
@@ -286,7 +286,7 @@ impl Run<'_> {
         tokio::time::sleep(time).await;
         report.add("idle, no worker", nobody.until(&stage.meters.read(&[])));
         let running = closer.start(stage, self.place, self.delays()).await?;
-        // What it does at its start is not what it does when idle.
+        // The start of a worker is not measured as idle.
         tokio::time::sleep(time / 4).await;
         let reading = stage.meters.read(&running.process_ids());
         tokio::time::sleep(time).await;

@@ -1,4 +1,5 @@
-//! What the benchmarks share: options, a schema and a virtual host of their own, the shop, what closes its orders, and the report.
+//! Common parts of the benchmarks: options, their own schema and virtual host, the shop, the closers of its orders, and the
+//! report.
 
 #![allow(unreachable_pub, dead_code, reason = "each benchmark uses another part")]
 
@@ -19,24 +20,24 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::{options::Options, report::Report, stage::Stage};
 
-/// Why nothing could be measured.
+/// Why the benchmark could not be measured.
 pub type Failure = Box<dyn Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// For what is waited for: a worker that starts, the last of many orders.
+/// Limit of every wait: for a worker that starts, the last of many orders.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// A benchmark: its options, and what it measures.
+/// A benchmark: its options, and its measurement.
 pub trait Benchmark: Parser {
     fn options(&self) -> &Options;
 
-    /// As small as it gets.
+    /// Makes the benchmark as small as possible.
     fn shrink(&mut self);
 
     fn measure(&self, stage: &Stage) -> impl Future<Output = Result<Report>>;
 }
 
-/// Reads the command line, measures, prints, and takes away what was made; also after a signal.
+/// Reads the command line, measures, prints, and removes schema and virtual host, also after a signal.
 pub fn run<B: Benchmark>() -> ExitCode {
     let mut benchmark = B::parse();
     if benchmark.options().quick {
@@ -59,7 +60,7 @@ pub fn run<B: Benchmark>() -> ExitCode {
     }
 }
 
-/// Whether what was measured is right.
+/// Returns whether the result is right.
 async fn ended<B: Benchmark>(benchmark: &B) -> Result<bool> {
     let options = benchmark.options();
     if let Some(rival) = options.rival {
@@ -79,13 +80,13 @@ async fn ended<B: Benchmark>(benchmark: &B) -> Result<bool> {
     Ok(report.is_right())
 }
 
-/// Says on standard error what is being done.
+/// Reports progress on standard error.
 #[allow(clippy::print_stderr, reason = "the result alone goes to standard output")]
 pub fn say(what: &str) {
     eprintln!("{what}");
 }
 
-/// Looks every so often until there is an answer, for [`PATIENCE`] at the most.
+/// Calls `look` at this interval until it has an answer, for at most [`PATIENCE`].
 pub async fn until<T>(
     what: &str,
     every: Duration,

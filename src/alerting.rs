@@ -1,8 +1,8 @@
-//! Alerts without a monitoring system: each `[[alert]]` sends one message when a condition begins and one when it is over, to
-//! a webhook.
+//! Alerts without a monitoring system: each `[[alert]]` sends a message to a webhook when a condition begins, and another
+//! when it ends.
 //!
-//! Each alert has a task of its own and one message at a time. A message that is not taken is made again from what is known
-//! then, so nothing queues up, and no order waits for any of it.
+//! Each alert has its own task and sends one message at a time. If the webhook refuses a message, the alert builds a new one
+//! from the current facts. Messages are therefore not queued, and no order waits for an alert.
 
 pub(crate) mod channel;
 pub(crate) mod message;
@@ -25,22 +25,22 @@ use crate::{
 use channel::{Channel, Refused, pause};
 use message::{Message, Sender};
 
-/// How often the facts are read, or after `worker.watch_every` if that is shorter.
+/// Interval between two readings of the facts; `worker.watch_every` applies if it is shorter.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
-/// One `[[alert]]`, ready to send.
+/// An `[[alert]]` that is ready to send.
 pub(crate) struct Alert {
     name: String,
     topology: String,
     host: String,
     channel: Channel,
     episodes: Mutex<Episodes>,
-    /// There are new facts.
+    /// Signals new facts.
     observed: Notify,
 }
 
 impl Alert {
-    /// Reads its files and checks everything that can be checked without sending. No error quotes a URL or a body.
+    /// Reads the alert's files and checks everything that can be checked without sending. No error quotes a URL or a body.
     pub(crate) fn new(settings: &AlertSettings, topology: &str) -> Result<Self, String> {
         let name = settings.name.clone();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -55,17 +55,16 @@ impl Alert {
         Ok(Self { name, topology, host, channel, episodes, observed: Notify::new() })
     }
 
-    /// As the settings call it.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its messages go: scheme, host and port, and nothing that is secret.
+    /// Scheme, host and port of the webhook, without secrets.
     pub(crate) fn destination(&self) -> String {
         self.channel.destination()
     }
 
-    /// Sends one message; what the other side answered.
+    /// Sends one message and returns the webhook's answer.
     pub(crate) async fn send(&self, message: &Message) -> Result<String, Refused> {
         let Self { name, topology, host, .. } = self;
         self.channel.send(message, &Sender { alert: name, topology, host }).await
@@ -75,7 +74,7 @@ impl Alert {
         self.episodes.lock().due(Instant::now())
     }
 
-    /// Sends what is due, for ever.
+    /// Sends messages that are due; never returns.
     async fn speak(&self) {
         let mut failures = 0;
         loop {
@@ -99,7 +98,7 @@ impl Alert {
     }
 }
 
-/// Reads `facts` and sends what the alerts are about, until a stop is asked for: a worker that stops has nothing more to say.
+/// Reads `facts` and sends alerts until a stop is requested. A worker that stops sends no alerts.
 pub(crate) async fn watch(
     alerts: Vec<Alert>,
     read_every: Duration,
@@ -127,12 +126,12 @@ pub(crate) async fn watch(
     }
 }
 
-/// When one alert has something to say.
+/// When one alert sends messages.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it is on.
+    /// Conditions that the alert reports.
     pub on: BTreeSet<Condition>,
-    /// A worker that is not ready for this long is worth a message.
+    /// Reports a worker that has not been ready for this long.
     pub not_ready_for: Duration,
     /// A condition that has not been seen for this long is over.
     pub over_after: Duration,
@@ -140,31 +139,31 @@ pub struct Rule {
     pub again_after: Duration,
 }
 
-/// What one alert has seen, and reported.
+/// Conditions that one alert has observed and reported.
 #[derive(Debug)]
 pub struct Episodes {
     rule: Rule,
     open: BTreeMap<Condition, Episode>,
 }
 
-/// A condition from its beginning until its end is reported.
+/// A condition, from its beginning until its end is reported.
 #[derive(Debug)]
 struct Episode {
     began: Instant,
     seen: Instant,
     is_over: bool,
-    /// When it was reported last, and what.
+    /// Time and content of the last report.
     sent: Option<(Instant, Wrong)>,
     wrong: Wrong,
 }
 
 impl Episodes {
-    /// Nothing is seen yet.
+    /// Creates an empty state.
     pub const fn new(rule: Rule) -> Self {
         Self { rule, open: BTreeMap::new() }
     }
 
-    /// Takes a reading. None may be left out: some facts say what was since the one before.
+    /// Records a reading. Every reading must be recorded: some facts cover the time since the previous reading.
     pub fn observe(&mut self, now: Instant, facts: &Facts) {
         for condition in &self.rule.on {
             match facts.judge(*condition) {
@@ -176,7 +175,7 @@ impl Episodes {
                 }
                 Judgement::Right => {
                     let Some(episode) = self.open.get_mut(condition) else { continue };
-                    // What nobody has heard of is reported as over, and not as if it were so now.
+                    // A condition that ended before it was reported is reported as over, not as present.
                     episode.is_over = episode.sent.is_none()
                         || now.saturating_duration_since(episode.seen) >= self.rule.over_after;
                     if episode.sent.is_none() && !self.rule.is_long_enough(*condition, episode) {
@@ -207,13 +206,13 @@ impl Episodes {
         })
     }
 
-    /// The other side has taken this message.
+    /// Records that the webhook accepted this message.
     pub fn sent(&mut self, now: Instant, message: &Message) {
         let Some(condition) = message.condition else { return };
         let Some(episode) = self.open.get_mut(&condition) else { return };
         match (message.is_over, episode.is_over) {
             (true, true) => _ = self.open.remove(&condition),
-            // It came again while its end was sent.
+            // The condition returned while the message about its end was sent.
             (true, false) => episode.sent = None,
             (false, _) => {
                 let wrong = episode.wrong.clone();

@@ -1,7 +1,7 @@
-//! The demo: orders with stock and payments that come at known times, against a real worker.
+//! The demo: orders with stock and payments at known times, against a real worker.
 //!
 //! ```text
-//! Script ─create, publish─▶ orders + messages ─pay, close─▶ what became of them, what must hold ─▶ DemoReport
+//! Script ─create, publish─▶ orders + messages ─pay, close─▶ outcome, invariants ─▶ DemoReport
 //! ```
 
 mod customers;
@@ -37,26 +37,24 @@ use script::Script;
 
 /// How long past the last deadline the demo waits for orders.
 const FINAL_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often it asks the database how far the run is.
+/// Interval of the questions to the database about the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What a run is, and works with.
+/// Parameters and connections of a run.
 pub(crate) struct Demo {
-    /// The beginning of every id and SKU.
+    /// Prefix of every id and SKU.
     pub run: RunId,
-    /// What is in the orders follows from it.
+    /// Determines the content of the orders.
     pub seed: u64,
-    /// What is played.
     pub script: Script,
-    /// Broker, database and topology; runs in this process if `in_process`, otherwise it only names them.
+    /// Broker, database and topology. If `in_process`, this worker runs; otherwise it is only a description.
     pub worker: Arc<Worker>,
     /// Whether the worker runs in this process.
     pub in_process: bool,
-    /// On the connections of the worker.
+    /// The service on the connections of the worker.
     pub orders: OrderService,
-    /// On connections of its own, so that no payment waits for one.
+    /// The service on its own connections, so that no payment waits for a connection.
     pub payments: OrderService,
-    /// How many connections these are.
     pub payment_connections: usize,
     /// The queue of the timeout whose effect closes the orders.
     pub queue: String,
@@ -64,37 +62,36 @@ pub(crate) struct Demo {
     pub route: Route,
     /// Orders created per second.
     pub rate: u32,
-    /// Whether the rows stay in the database.
+    /// Whether the rows stay in the database after the run.
     pub keep: bool,
 }
 
-/// A run at one moment.
+/// The state of a run at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// What is being done.
     pub phase: &'static str,
     /// Orders in the database whose message was confirmed.
     pub created: u64,
-    /// Those of them that are neither paid nor closed.
+    /// Created orders that are neither paid nor closed.
     pub unpaid: u64,
 }
 
-/// Why there is no report. The rows of the run stay; `overdue demo --remove` removes them.
+/// Why there is no report. The rows of the run remain; `overdue demo --remove` removes them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
     /// A statement failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No connection to the broker.
+    /// The broker could not be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// A due notice was not confirmed.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The queue of the timeout cannot be looked at, or that of the run, which gets copies of what is parked.
+    /// The queue of the timeout cannot be examined, or the run's own queue with copies of parked messages.
     #[error(transparent)]
     Queue(#[from] ConsumeError),
-    /// Nobody would close the orders.
+    /// No worker consumes the queue of the timeout.
     #[error(
         "no worker consumes queue `{queue}`: start one with `overdue run`, or leave out `--worker external`"
     )]
@@ -102,20 +99,20 @@ pub(crate) enum DemoError {
         /// The queue of the timeout.
         queue: String,
     },
-    /// A payment panicked: a defect of this program.
+    /// A payment panicked; this is a defect of the program.
     #[error("a payment panicked: {0}")]
     Panicked(#[from] tokio::task::JoinError),
 }
 
 impl Demo {
-    /// Plays the script and reports what became of it. Ends `after` + 60 s past the last order at the latest, or
-    /// soon after a stop was requested. A broken invariant is not an error: it is in the report.
+    /// Plays the script and returns a report. Ends at most `after` + 60 s past the last order, or soon after a stop was
+    /// requested. A broken invariant is not an error: the report contains it.
     pub(crate) async fn run(
         &self,
         progress: &watch::Sender<Progress>,
         stop: &Stop,
     ) -> Result<DemoReport, DemoError> {
-        // The worker works until the run has been checked, so it has a stop of its own.
+        // The worker runs until the run has been checked, so it has its own stop.
         let stop_worker = Stop::new();
         let worker = self.in_process.then(|| {
             let (worker, stop) = (Arc::clone(&self.worker), stop_worker.clone());
@@ -124,12 +121,12 @@ impl Demo {
         let played = self.play(progress, stop).await;
         stop_worker.request();
         if let Some(worker) = worker {
-            // What does not finish in time, or panicked, goes back to its queue with the process.
+            // The broker requeues unacked messages when the process ends.
             let _ended = worker.await;
         }
         let mut report = played?;
         report.put_back = self.in_process.then(|| self.worker.counters.read().put_back);
-        // A message whose order is gone would be retried and end in the parking lot: rows go only after all messages.
+        // A message whose order is gone would be retried and parked, so rows are removed only after all messages.
         if self.keep {
             report.rows = Rows::Kept;
         } else if report.drained {
@@ -190,8 +187,8 @@ impl Demo {
         })
     }
 
-    /// Shows how far the run is until no order is unpaid or it is time to give up (neither if there is no such time), or
-    /// until a stop is requested.
+    /// Reports the progress until a stop is requested, no order is unpaid, or `give_up` is reached. Without `give_up` it
+    /// never returns.
     async fn follow(
         &self,
         progress: &watch::Sender<Progress>,

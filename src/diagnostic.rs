@@ -1,7 +1,6 @@
-//! A diagnostic: something a person should know about a topology file, a broker, a database or a machine.
+//! A diagnostic: a finding about a topology file, a broker, a database or a machine.
 //!
-//! `check`, `verify` and `doctor` all report in this form: how bad it is, what it is about, what was found, why it
-//! matters, and how to fix it.
+//! `check`, `verify` and `doctor` all report diagnostics: severity, subject, message, reason and fix.
 
 use std::{fmt, ops::Range};
 
@@ -13,17 +12,17 @@ use crate::{
     text::{counted, one_line, option, quote},
 };
 
-/// How bad a diagnostic is; the worst is the greatest.
+/// Severity of a diagnostic; the worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// As it should be.
+    /// No fault.
     Ok,
-    /// Good to know; nothing has to be done.
+    /// Information; nothing must be done.
     Note,
-    /// It works, but not as one would expect, or not for long; or it could not be examined.
+    /// Works, but not as expected or only for a time; or could not be examined.
     Warning,
-    /// It does not work, or messages can be lost, come early, or be stuck.
+    /// Does not work, or messages can be lost, come early, or be stuck.
     Error,
 }
 
@@ -38,19 +37,19 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a diagnostic is about. In JSON: `{"kind": "queue", "name": "orders.unpaid"}`.
+/// Subject of a diagnostic. In JSON: `{"kind": "queue", "name": "orders.unpaid"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]
 pub enum Subject {
-    /// Bytes of the topology file.
+    /// A byte range of the topology file.
     File(Range<usize>),
-    /// An exchange, by its name.
+    /// Name of an exchange.
     Exchange(String),
-    /// A queue, by its name.
+    /// Name of a queue.
     Queue(String),
-    /// A policy, by its name.
+    /// Name of a policy.
     Policy(String),
-    /// An operator policy, by its name.
+    /// Name of an operator policy.
     OperatorPolicy(String),
     /// A delay level of the topology.
     Level(String),
@@ -75,25 +74,25 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One diagnostic.
+/// A finding with its severity, its subject and a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The rule that found it, e.g. `missing-binding`; stays the same from version to version.
+    /// Name of the rule, e.g. `missing-binding`; it does not change between versions.
     pub rule: &'static str,
-    /// How bad it is.
+    /// How bad the finding is.
     pub severity: Severity,
-    /// What it is about.
+    /// Object of the finding.
     pub subject: Subject,
-    /// What was found, as a sentence without its full stop.
+    /// The finding as a sentence without its full stop.
     pub message: String,
-    /// Why it matters; `None` where the message says it.
+    /// Why the finding matters; `None` if the message is enough.
     pub reason: Option<String>,
-    /// What to do; `None` where nothing has to be done.
+    /// The fix; `None` if nothing must be done.
     pub fix: Option<Fix>,
 }
 
 impl Diagnostic {
-    /// One of which nothing more is to be said.
+    /// A diagnostic without reason and fix.
     pub(crate) fn new(
         rule: &'static str,
         severity: Severity,
@@ -103,17 +102,15 @@ impl Diagnostic {
         Self { rule, severity, subject, message: message.into(), reason: None, fix: None }
     }
 
-    /// With the reason why it matters.
     pub(crate) fn because(self, reason: impl Into<String>) -> Self {
         Self { reason: Some(reason.into()), ..self }
     }
 
-    /// With what to do.
     pub(crate) fn fix(self, fix: Fix) -> Self {
         Self { fix: Some(fix), ..self }
     }
 
-    /// The same with its fix as text, for people and programs.
+    /// The diagnostic with its fix as text, for people and programs.
     pub fn rendered(&self, target: &Target<'_>) -> Rendered {
         Rendered {
             rule: self.rule,
@@ -126,13 +123,12 @@ impl Diagnostic {
     }
 }
 
-/// What a rule finds that does not know its own name: a table of rules adds the name, and what all of its findings
-/// have in common.
+/// A finding of a rule without the rule's name. A table of rules adds the name, and the default severity and subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// How bad it is; `None` is for the table to say.
+    /// Severity; `None`: the default of the table.
     pub severity: Option<Severity>,
-    /// What it is about; `None` is for the table to say.
+    /// Subject; `None`: the default of the table.
     pub subject: Option<Subject>,
     /// See [`Diagnostic::message`].
     pub message: String,
@@ -152,27 +148,27 @@ impl Draft {
         Self { severity: Some(severity), ..Self::new(message) }
     }
 
-    /// As it should be.
+    /// A check that found no fault.
     pub fn ok(message: impl Into<String>) -> Self {
         Self::judged(Severity::Ok, message)
     }
 
-    /// It works; there is something better.
+    /// Something works and could be better.
     pub fn note(message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::judged(Severity::Note, message).fix(Fix::Text(fix.into()))
     }
 
-    /// Somebody should look.
+    /// Something should be examined.
     pub fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::judged(Severity::Warning, message).fix(Fix::Text(fix.into()))
     }
 
-    /// It does not work.
+    /// Something does not work.
     pub fn error(message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::judged(Severity::Error, message).fix(Fix::Text(fix.into()))
     }
 
-    /// About a place in the topology file.
+    /// A mistake at a place in the topology file.
     pub fn in_file(
         span: Range<usize>,
         message: impl Into<String>,
@@ -181,22 +177,22 @@ impl Draft {
         Self::about(Subject::File(span), message).fix(Fix::Text(help.into()))
     }
 
-    /// About an object.
+    /// A finding about an object.
     pub fn about(subject: Subject, message: impl Into<String>) -> Self {
         Self { subject: Some(subject), ..Self::new(message) }
     }
 
-    /// With the reason why it matters.
+    /// Adds the reason why the finding matters.
     pub fn because(self, reason: impl Into<String>) -> Self {
         Self { reason: Some(reason.into()), ..self }
     }
 
-    /// With what to do.
+    /// Adds the fix.
     pub fn fix(self, fix: Fix) -> Self {
         Self { fix: Some(fix), ..self }
     }
 
-    /// The diagnostic of `rule`, with its severity and subject where the draft has none of its own.
+    /// The diagnostic of `rule`; `severity` and `subject` apply if the draft has none.
     pub fn complete(self, rule: &'static str, severity: Severity, subject: Subject) -> Diagnostic {
         Diagnostic {
             rule,
@@ -209,7 +205,7 @@ impl Draft {
     }
 }
 
-/// A diagnostic as it is printed, and as JSON has it.
+/// A diagnostic as it is printed, and as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rendered {
     /// See [`Diagnostic::rule`].
@@ -223,12 +219,12 @@ pub struct Rendered {
     /// See [`Diagnostic::reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A command, or what to do.
+    /// A command or an instruction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// `1 error, 2 warnings, 1 note`: how many there are of each, worst first; empty where there is none.
+/// Counts per severity, worst first: `1 error, 2 warnings, 1 note`; empty for no severities.
 pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> String {
     let severities: Vec<Severity> = severities.into_iter().collect();
     let count = |of: Severity| severities.iter().filter(|severity| **severity == of).count();
@@ -241,46 +237,46 @@ pub fn counts_by_severity(severities: impl IntoIterator<Item = Severity>) -> Str
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What to do, without the virtual host and the topology's name, which only a command knows.
+/// A fix without virtual host and topology name, which only a command knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// `overdue apply`
+    /// Run `overdue apply`.
     Apply,
     /// Delete this binding.
     Unbind(Binding),
-    /// Delete this exchange, and have `overdue apply` make it as it should be.
+    /// Delete this exchange; then `overdue apply` creates it with the desired arguments.
     Replace(String),
-    /// Delete this exchange of the delayed message plugin once it holds nothing.
+    /// Delete this exchange of the delayed message plugin after it has become empty.
     LeavePlugin(String),
-    /// Narrow or clear what applies: a policy, an operator policy, or both.
+    /// Narrow or clear these policies.
     Policies {
         /// The policy's name.
         policy: Option<String>,
         /// The operator policy's name.
         operator: Option<String>,
     },
-    /// Empty this queue, as long as nothing has ended it.
+    /// Purge this queue while it has a leader.
     Purge {
-        /// The queue.
+        /// Name of the queue.
         queue: String,
-        /// What becomes of what was in it.
+        /// Effect of the purge, as text.
         then: &'static str,
     },
-    /// Something else, as a sentence.
+    /// Another fix, as a sentence.
     Text(String),
 }
 
-/// What the commands of a fix are for.
+/// Names for the commands of a fix.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The topology's name.
+    /// Name of the topology.
     pub topology: &'a str,
-    /// The virtual host it is in.
+    /// Virtual host of the topology.
     pub virtual_host: &'a str,
 }
 
 impl Fix {
-    /// A command, or what to do, as one line.
+    /// The fix in one line: a command or an instruction.
     pub fn text(&self, target: &Target<'_>) -> String {
         match self {
             Self::Apply => "overdue apply".to_owned(),
@@ -327,7 +323,7 @@ fn unbind(binding: &Binding, target: &Target<'_>) -> String {
     let [source, destination, routing_key] = [source, destination, routing_key].map(String::as_str);
     let by_hand =
         |why: &str| format!("delete the binding of {destination} in the management UI ({why})");
-    // The broker's own value may have been a number or a list.
+    // On the broker, the value may have been a number or a list.
     let unsure =
         |it: &Argument| it.text().is_some_and(|it| serde_json::from_str::<Value>(it).is_ok());
     if arguments.values().any(unsure) {
@@ -335,7 +331,7 @@ fn unbind(binding: &Binding, target: &Target<'_>) -> String {
     }
     let json = Value::from(arguments_json(arguments)).to_string();
     let arguments = if arguments.is_empty() { "" } else { json.as_str() };
-    // Its escapes are no names, so the command would not be one that can be copied.
+    // Escaped control characters are not part of the names, so a copied command would be wrong.
     if [source, destination, routing_key, arguments].into_iter().any(|name| one_line(name) != name)
     {
         return by_hand("its names have control characters");
@@ -357,12 +353,12 @@ pub(crate) fn delete_exchange(virtual_host: &str, exchange: &str) -> String {
     format!("rabbitmqadmin {vhost} exchanges delete {name}")
 }
 
-/// The command that says how to leave the delayed message plugin, and what it holds.
+/// The command that prints the steps to leave the delayed message plugin, and the number of its messages.
 pub(crate) fn exit_plugin(exchange: &str) -> String {
     format!("overdue exit-plugin {}", quote(&one_line(exchange)))
 }
 
-/// The command that says how much the delayed message plugin holds on the node where it runs.
+/// The command that prints how many messages the delayed message plugin has on the node where it runs.
 pub(crate) fn list_held(virtual_host: &str) -> String {
     format!("rabbitmqctl list_exchanges -p {} name messages_delayed", quote(virtual_host))
 }

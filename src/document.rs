@@ -1,5 +1,5 @@
-//! A TOML file against the structs that it is read into: their JSON Schema says which keys there are and what their values
-//! may be, so a format is declared once. Every key and value that cannot be used is found at once, with its place.
+//! Checks a TOML file against the JSON Schema of its structs, so that a format is declared once. It reports every unusable
+//! key and value at once, with its place.
 
 use std::ops::Range;
 
@@ -14,27 +14,26 @@ use toml::{
 
 use crate::text::did_you_mean;
 
-/// Keys that an earlier version had: the header above them, the key, and what to do now.
+/// Keys of earlier versions: header, key, and what to do now.
 const REMOVED: [(&str, &str, &str); 2] =
     [("[[alert]]", "from", NO_MAIL), ("[[alert]]", "to", NO_MAIL)];
 const NO_MAIL: &str = "an alert sends no mail any more: give it the URL of a webhook";
 
-/// Something in a file that cannot be used.
+/// An unusable key or value of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// Bytes of the file.
+    /// Byte range in the file.
     pub(crate) span: Range<usize>,
-    /// What is wrong. A value is quoted only if it is a plain word: others may hold a password.
+    /// The error. It quotes a value only if the value is a plain word: other values may contain a password.
     pub(crate) message: String,
-    /// What to do.
+    /// How to correct the file.
     pub(crate) help: String,
 }
 
-/// A text that is TOML.
 pub(crate) struct Document<'t>(Spanned<DeTable<'t>>);
 
 impl<'t> Document<'t> {
-    /// The text as a document.
+    /// Parses the text.
     pub(crate) fn parse(text: &'t str) -> Result<Self, Mistake> {
         DeTable::parse(text).map(Self).map_err(|error| {
             let mistake = unread(&error);
@@ -44,11 +43,11 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// What a schema does not allow, in the order of the file.
+    /// Keys and values that the schema does not allow, in the order of the file.
     pub(crate) fn mistakes(&self, schema: &Json) -> Vec<Mistake> {
         let found = match self.read::<Table>() {
             Ok(table) => check(schema, &table),
-            // Nothing else is refused without a type.
+            // Without a type, only such a number is refused.
             Err(Mistake { span, .. }) => {
                 let message = "this number has more than 64 bits".to_owned();
                 return vec![Mistake { span, message, help: "write a smaller one".to_owned() }];
@@ -64,12 +63,12 @@ impl<'t> Document<'t> {
         mistakes
     }
 
-    /// What the file says.
+    /// Deserializes the file.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
         T::deserialize(Deserializer::from(self.0.clone())).map_err(|error| unread(&error))
     }
 
-    /// Where the value at `path` is, or its key; where it is not, the table around it.
+    /// Byte range of the value at `path`, or of its key; if it does not exist, of the table around it.
     pub(crate) fn span(&self, path: &[String], at_key: bool) -> Range<usize> {
         let mut at = (0..0, DeValue::Table(self.0.get_ref().clone()));
         for part in path {
@@ -97,12 +96,12 @@ fn unread(error: &Error) -> Mistake {
     Mistake { span, message: error.message().to_owned(), help: String::new() }
 }
 
-/// What a schema does not allow.
+/// A key or value that the schema does not allow.
 #[derive(Debug)]
 pub(crate) struct Unusable {
-    /// Keys and indices on the way to it.
+    /// Keys and indices of the path.
     pub(crate) path: Vec<String>,
-    /// Whether it is about the key, not the value.
+    /// Whether the error is about the key, not the value.
     pub(crate) at_key: bool,
     /// See [`Mistake::message`].
     pub(crate) message: String,
@@ -110,7 +109,7 @@ pub(crate) struct Unusable {
     pub(crate) help: String,
 }
 
-/// Unknown and missing keys, values of another type, unknown words, numbers out of bounds.
+/// Finds unknown and missing keys, wrong types, unknown words, and numbers out of bounds.
 pub(crate) fn check(schema: &Json, table: &Table) -> Vec<Unusable> {
     let mut check = DocumentCheck { root: schema, path: Vec::new(), found: Vec::new() };
     check.table(schema, table, "");
@@ -128,7 +127,7 @@ impl DocumentCheck<'_> {
         self.found.push(Unusable { path: self.path.clone(), at_key, message, help });
     }
 
-    /// The path without indices: keys with dots between them.
+    /// The keys of the path, without indices, joined by dots.
     fn name(&self) -> String {
         let keys = self.path.iter().filter(|part| part.parse::<usize>().is_err());
         keys.map(String::as_str).collect::<Vec<_>>().join(".")
@@ -138,7 +137,7 @@ impl DocumentCheck<'_> {
         self.path.last().is_some_and(|part| part.parse::<usize>().is_ok())
     }
 
-    /// The value as messages name it.
+    /// The name of the value in messages.
     fn place(&self) -> String {
         format!("{}`{}`", if self.is_item() { "an item of " } else { "" }, self.name())
     }
@@ -147,7 +146,7 @@ impl DocumentCheck<'_> {
         let known = keys(schema);
         let mut meant = Vec::new();
         for (key, value) in table {
-            // A table whose keys are names that the writer chooses has one schema for all of them.
+            // In a table whose keys the user chooses, all values have one schema.
             let any = Some(&schema["additionalProperties"]).filter(|any| any.is_object());
             let of = schema["properties"].get(key).or(any);
             self.path.push(key.clone());
@@ -253,12 +252,12 @@ impl DocumentCheck<'_> {
     }
 }
 
-/// The keys of a table, if it has any of its own.
+/// The declared keys of a table.
 pub(crate) fn keys(schema: &Json) -> Vec<&str> {
     schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
 }
 
-/// The words that a text has to be one of.
+/// The words that a text may be.
 fn words(schema: &Json) -> Vec<&str> {
     let of = schema["oneOf"].as_array().into_iter().flatten();
     of.filter_map(|word| word["const"].as_str()).collect()
@@ -277,7 +276,7 @@ fn elsewhere(root: &Json, key: &str) -> Option<String> {
     })
 }
 
-/// A key as it can be written: `levels = ["5s","30m"]`, `[delay]`.
+/// A key with an example: `levels = ["5s","30m"]`, `[delay]`.
 fn example(key: &str, schema: &Json) -> String {
     let word = || words(schema).first().map(|word| Json::from(*word));
     let value = schema["examples"].get(0).cloned().or_else(word);
@@ -292,7 +291,7 @@ fn example(key: &str, schema: &Json) -> String {
     }
 }
 
-/// A text as a message shows it, if it cannot be a secret.
+/// A text for a message, unless it may be a secret.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     if text.len() <= 40 && text.chars().all(plain) {
@@ -316,7 +315,8 @@ pub(crate) fn schema<T: JsonSchema>(title: &str) -> Json {
     schema.into()
 }
 
-/// TOML has no null: what is optional is left out, and an empty text is not a default. Formats of Rust's numbers and ends of its lines mean nothing to an editor.
+/// Removes what TOML and editors do not use: null (optional keys are left out), empty defaults, Rust's number formats, and
+/// line ends in descriptions.
 fn for_toml(schema: &mut Schema) {
     schema.remove("format");
     if let Some(Json::String(text)) = schema.get_mut("description") {
@@ -338,7 +338,7 @@ fn for_toml(schema: &mut Schema) {
     }
 }
 
-/// A part of a file with its name, lines and a mark, as a person reads it; then what to do.
+/// A part of a file with its name, line numbers and a mark, then the help.
 pub(crate) fn picture(
     (path, text): (&str, &str),
     span: Range<usize>,
@@ -353,11 +353,11 @@ pub(crate) fn picture(
     Renderer::plain().render(&groups)
 }
 
-/// Line and column of a byte, both from 1, as editors count.
+/// Line and column of a byte, both from 1, as in editors.
 pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte.min(text.len())).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    // A byte order mark does not count as a character of the first line.
+    // A byte order mark is not a character of the first line.
     let line = before.get(line_start..).unwrap_or_default().trim_start_matches('\u{feff}');
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }

@@ -1,4 +1,4 @@
-//! The topology as a picture: what is drawn, and Mermaid. Pure: the same topology, the same bytes.
+//! The topology as a picture: the model and Mermaid. Pure: the same topology gives the same bytes.
 
 mod live;
 pub(crate) mod mermaid;
@@ -8,41 +8,41 @@ use std::fmt;
 
 pub use live::Live;
 
-/// What a picture shows, without places and colours.
+/// Nodes, groups and edges, without coordinates and colours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     /// The topology's name.
     pub name: String,
-    /// What it is, in one line.
+    /// The topology in one line.
     pub summary: String,
-    /// In the order in which messages pass them; each queue and exchange once.
+    /// Queues and exchanges, each once, in the direction of the messages.
     pub nodes: Vec<Node>,
-    /// Nodes that are drawn in one frame, as their edges differ only by the key.
+    /// Nodes in a common frame, whose edges differ only by the key.
     pub groups: Vec<Group>,
-    /// Ways of messages.
+    /// Routes of messages.
     pub edges: Vec<Edge>,
     /// Whether the nodes have counts.
     pub live: bool,
 }
 
-/// Something messages come to.
+/// A queue, an exchange or a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Unique, a letter followed by letters, digits and underscores: every format can have it.
+    /// A letter followed by letters, digits and underscores, which every format accepts; unique.
     pub id: String,
-    /// What it is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// On the broker, where it is there.
+    /// Name on the broker, if the node is an object of the broker.
     pub name: String,
-    /// What is to be known of it: lines of phrases.
+    /// Lines of phrases about the node.
     pub details: Vec<Vec<String>>,
-    /// What waits in it; `None` where nothing was counted.
+    /// Messages in the node; `None` without counts.
     pub messages: Option<Count>,
-    /// Out of use: nothing comes in, what waits comes out.
+    /// Whether the queue is retired: it drains, and nothing is routed to it.
     pub retired: bool,
 }
 
-/// What a node is.
+/// Kinds of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Order services.
@@ -62,7 +62,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What drawings call it.
+    /// Class of the node in drawings.
     const fn class(self) -> &'static str {
         match self {
             Self::Publisher => "publisher",
@@ -79,17 +79,17 @@ impl Kind {
 /// Messages in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Count {
-    /// The queue is not on the broker.
+    /// The queue does not exist on the broker.
     #[default]
     Absent,
-    /// The broker does not say.
+    /// The broker does not report a count.
     Unknown,
-    /// As the broker says, up to ten seconds ago.
+    /// Count that the broker reported, up to ten seconds old.
     Messages(u64),
 }
 
 impl Count {
-    /// Both together, as far as they are known.
+    /// Adds the known counts.
     const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Messages(one), Self::Messages(other)) => {
@@ -103,7 +103,7 @@ impl Count {
 }
 
 impl fmt::Display for Count {
-    /// With commas between the thousands.
+    /// Writes commas between the thousands.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("not there"),
@@ -127,44 +127,44 @@ impl fmt::Display for Count {
 pub struct Group {
     /// Unique among nodes and groups.
     pub id: String,
-    /// What they are.
+    /// Common name of the nodes.
     pub title: String,
-    /// How they work.
+    /// Arguments of the nodes.
     pub details: String,
-    /// Ids of its nodes, never empty.
+    /// Ids of the nodes, never empty.
     pub nodes: Vec<String>,
 }
 
-/// A way of messages from a node or group to another.
+/// A route of messages from a node or group to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Id of a node or group.
     pub from: String,
     /// Id of a node or group.
     pub to: String,
-    /// What takes this way.
+    /// Keys or messages on this route.
     pub label: String,
-    /// Why it takes it.
+    /// Why messages take the route.
     pub flow: Flow,
 }
 
-/// Why a message takes a way.
+/// Why a message takes a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flow {
-    /// All is well.
+    /// The usual route.
     Onward,
-    /// Nothing is bound for its routing key: alternate exchange.
+    /// No binding matches the routing key: alternate exchange.
     Unroutable,
-    /// It was given up.
+    /// The message is parked.
     Parked,
-    /// It is tried again, or came too early.
+    /// The message is retried, or came too early.
     Again,
-    /// It says what happened.
+    /// The message is an event.
     Event,
 }
 
 impl Node {
-    /// Everything written on it, line by line, for formats that place texts themselves.
+    /// All text of the node, line by line, for formats that place text themselves.
     fn lines(&self) -> Vec<String> {
         let ttl = if self.kind == Kind::Delay && !self.retired { "TTL " } else { "" };
         let details = self.details.iter().map(|line| format!("{ttl}{}", line.join(" · ")));

@@ -1,4 +1,4 @@
-//! What the tests of this project need beside the public API. No part of it: it changes without notice.
+//! Items for the tests of this project, in addition to the public API. They are not part of it and change without notice.
 
 #![allow(
     missing_docs,

@@ -1,14 +1,13 @@
 //! The ladder: any delay as digits, each digit a queue.
 //!
-//! A ladder has places, and a place has a unit, e.g. 10 m, and digits. Each digit above 0 is a queue that holds messages
-//! for digit times unit; 0 goes straight to the next place. 37 m is 3 × 10 m and 7 × 1 m: two queues. A message enters
-//! at its first digit that is not 0, so 30 m passes one queue.
+//! A ladder has places, and a place has a unit, e.g. 10 m, and digits. Each digit above 0 is a queue whose TTL is digit
+//! times unit. A message with digit 0 is routed directly to the next place. 37 m is 3 × 10 m and 7 × 1 m: two queues. A
+//! message enters at its first digit that is not 0, so 30 m passes one queue.
 //!
-//! The routing key has a word for each digit, *smallest unit first*, and then the word of the timeout:
-//! `0.0.7.3.unpaid`. Each place looks at its own word, counted from the front, so a place that is added above, or
-//! retired there, changes nothing for the places below it and for the messages that wait in them. That is also why
-//! the names of a ladder whose units are not the round ones carry its digits: two ladders share names only where
-//! a message of one is right in the other.
+//! The routing key has a word for each digit, *smallest unit first*, and then the word of the timeout: `0.0.7.3.unpaid`.
+//! Each place matches its own word, counted from the front. A place above can therefore be added or retired without a change
+//! for lower places and their waiting messages. For the same reason, names of a ladder without round units contain its
+//! digits: two ladders share names only where a message of one is correct in the other.
 
 pub(crate) mod path;
 pub(crate) mod spec;
@@ -27,11 +26,11 @@ use spec::{LadderSpec, SpecError};
 /// A compiled ladder of one topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder {
-    /// What the names of its exchanges and queues begin with, e.g. `orders.ladder`.
+    /// Prefix of the names of exchanges and queues, e.g. `orders.ladder`.
     prefix: String,
     resolution_ms: u64,
     max_steps: u64,
-    /// Smallest unit first, never empty.
+    /// Places, smallest unit first, never empty.
     places: Vec<Place>,
 }
 
@@ -43,43 +42,43 @@ pub struct Place {
 }
 
 impl Place {
-    /// How long digit 1 holds a message.
+    /// TTL of digit 1.
     pub const fn unit(self) -> Duration {
         Duration::from_millis(self.unit_ms)
     }
 
-    /// The highest digit, at least 1: so many queues the place has.
+    /// The highest digit, at least 1; also the number of queues of the place.
     pub const fn highest(self) -> u32 {
         self.highest
     }
 
-    /// What `digit` holds, in milliseconds.
+    /// TTL of `digit`, in milliseconds.
     fn hold_ms(self, digit: u32) -> u64 {
         self.unit_ms.saturating_mul(digit.into())
     }
 }
 
-/// What a ladder leads to; both are exchanges that somebody else declares.
+/// The exchanges after a ladder, which other code declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends<'a> {
-    /// Where messages go after their last hold, with their routing key.
+    /// Exchange for messages after their last delay, with their routing key.
     pub due_exchange: &'a str,
-    /// Where messages go whose routing key is not one of this ladder.
+    /// Exchange for messages whose routing key does not belong to this ladder.
     pub park_exchange: &'a str,
-    /// Quorum queues that dead-letter at least once; else classic queues.
+    /// Quorum queues with at-least-once dead-lettering; otherwise classic queues.
     pub quorum: bool,
 }
 
-/// What a ladder costs.
+/// Costs of a ladder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many queues it has.
+    /// Number of queues.
     pub queues: u32,
-    /// How many exchanges: one per place, and one for what is put back.
+    /// Number of exchanges: one per place, and one for republished messages.
     pub exchanges: usize,
-    /// The most queues that a message passes.
+    /// Most queues that a message passes.
     pub worst_hops: usize,
-    /// Queues that a message passes, averaged over all delays from the resolution up to the maximum.
+    /// Average number of queues that a message passes, over all delays from the resolution up to the maximum.
     pub average_hops: f64,
     /// The longest delay.
     pub max: Duration,
@@ -88,10 +87,10 @@ pub struct Summary {
 }
 
 impl Ladder {
-    /// The ladder of `topology`.
+    /// Compiles the ladder of `topology`.
     ///
     /// # Errors
-    /// `spec` asks for what there is not.
+    /// `spec` has an impossible resolution, maximum or number of queues.
     pub fn compile(topology: &str, spec: &LadderSpec) -> Result<Self, SpecError> {
         let spec::Checked { resolution_ms, max_steps } = spec.check()?;
         let digits = spec::digits(resolution_ms, max_steps, spec.max_queues)?;
@@ -111,21 +110,21 @@ impl Ladder {
     }
 
     const fn max_ms(&self) -> u64 {
-        // Not more than `spec::MAX_MS`.
+        // At most `spec::MAX_MS`.
         self.resolution_ms.saturating_mul(self.max_steps)
     }
 
-    /// Delays are rounded to whole numbers of this.
+    /// Delays are rounded to multiples of this.
     pub const fn resolution(&self) -> Duration {
         Duration::from_millis(self.resolution_ms)
     }
 
-    /// The places, smallest unit first: as their words are in a routing key.
+    /// The places, smallest unit first, as the words of a routing key.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// How many queues it has.
+    /// Number of queues.
     pub fn queue_count(&self) -> u32 {
         self.places.iter().map(|place| place.highest).sum()
     }
@@ -135,7 +134,7 @@ impl Ladder {
         format!("{}.{}", self.prefix, duration(place.unit_ms))
     }
 
-    /// `orders.ladder.again`, which leads to the first queue of each path.
+    /// `orders.ladder.again`, which routes to the first queue of each path.
     pub fn again_exchange(&self) -> String {
         format!("{}.again", self.prefix)
     }
@@ -145,11 +144,12 @@ impl Ladder {
         format!("{}.delay.{}", self.prefix, duration(place.hold_ms(digit)))
     }
 
-    /// Its exchanges, queues and bindings.
+    /// Exchanges, queues and bindings of the ladder.
     ///
-    /// Each place has an exchange. It binds the queue of each digit, and with the digit 0 the exchange of the next
-    /// smaller place, so that 0 costs no hop. Each queue dead-letters there too. After the smallest comes the due exchange.
-    /// One more exchange binds every queue, by the number of digits that a path has from there, and returns other keys.
+    /// Each place has an exchange. It binds the queue of each digit, and with digit 0 the exchange of the next smaller
+    /// place, so that 0 costs no hop. Each queue dead-letters to that exchange, too. After the smallest place comes the due
+    /// exchange.
+    /// Another exchange binds every queue by the number of remaining digits, and returns messages with other keys.
     pub fn objects(&self, ends: &Ends<'_>) -> Objects {
         let mut objects = Objects::default();
         let again = self.again_exchange();
@@ -176,7 +176,7 @@ impl Ladder {
         Queue::delaying(self.queue(place, digit), ttl_ms, next, quorum)
     }
 
-    /// Counted, not measured.
+    /// Computed, not measured.
     pub fn summary(&self) -> Summary {
         Summary {
             queues: self.queue_count(),
@@ -188,7 +188,7 @@ impl Ladder {
         }
     }
 
-    /// All places, unless the smallest delay that needs them all is above the maximum.
+    /// All places, unless the smallest delay with a digit at every place is above the maximum.
     fn worst_hops(&self) -> usize {
         let ones: u64 = self.places.iter().map(|place| place.unit_ms).sum();
         self.places.len() - usize::from(ones > self.max_ms())
@@ -196,11 +196,11 @@ impl Ladder {
 
     fn average_hops(&self) -> f64 {
         let hops: u64 = self.places.iter().map(|place| self.delays_through(*place)).sum();
-        // As times: their ratio is a float, which a `u64` becomes only by a cast.
+        // The ratio of two durations is a float; a `u64` becomes a float only by a cast.
         Duration::from_secs(hops).div_duration_f64(Duration::from_secs(self.max_steps))
     }
 
-    /// How many of the delays up to the maximum have a digit above 0 at this place.
+    /// Counts the delays up to the maximum with a digit above 0 at this place.
     fn delays_through(&self, place: Place) -> u64 {
         let delays = self.max_steps + 1;
         let unit = place.unit_ms / self.resolution_ms;
@@ -234,13 +234,14 @@ fn places(resolution_ms: u64, digits: &[u32]) -> Vec<Place> {
     digits.iter().map(place).collect()
 }
 
-/// `*.*.3.#`: the third word is 3, whatever the others are; `*.*.3.*`: and it is the last but one.
+/// `*.*.3.#`: the third word is 3, other words are arbitrary; `*.*.3.*`: the third word is also the last but one.
 fn pattern(index: usize, digit: u32, rest: &str) -> String {
     format!("{}{digit}.{rest}", "*.".repeat(index))
 }
 
-/// What the meaning of a routing key depends on, beside the unit of the exchange: the resolution, and how many digits
-/// the places below the last have. Nothing for round units from a second. `.1s-7-6x5` is 7 digits, then 5 times 6.
+/// The part of the prefix that, with the unit of an exchange, gives routing keys their meaning: the resolution, and the
+/// number of digits of each place below the last. Empty for round units from a second. `.1s-7-6x5` is 7 digits, then 5 times
+/// 6.
 fn label(resolution_ms: u64, digits: &[u32], is_round: bool) -> String {
     if is_round && resolution_ms == 1_000 {
         return String::new();

@@ -11,7 +11,7 @@
 //! A *notice* is the message for one order and one timeout; it names the order, and waits in a *level*, a queue with a TTL.
 //! An *effect* closes the orders of a batch by one transaction in PostgreSQL.
 //!
-//! The database decides: a notice only says that an order may be due.
+//! The database decides: a notice is only a hint that an order may be due.
 //! The effect closes an order if it is still open and past its deadline by the database's clock.
 //! Early, late, duplicate, unreadable and forged messages therefore close nothing wrongly.
 //!

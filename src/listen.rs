@@ -1,7 +1,7 @@
-//! HTTP for those who look at a worker: a few pages on one port, and the question to them.
+//! The HTTP server of a worker's pages, and its client.
 //!
-//! Whoever asks gets an answer and the end of the connection, within bounds: neither a slow client nor many of them cost
-//! the worker anything that matters.
+//! Each client gets an answer and the end of its connection, within limits: slow clients and many clients cost the worker
+//! little.
 
 pub(crate) mod ask;
 
@@ -37,37 +37,36 @@ use crate::telemetry;
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// The status code of HTTP.
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) body: String,
 }
 
 impl Page {
-    /// The text format of Prometheus.
+    /// A page in the text format of Prometheus.
     pub(crate) fn metrics(body: String) -> Self {
         Self { status: 200, content_type: "text/plain; version=0.0.4; charset=utf-8", body }
     }
 
-    /// A text for people, whose first line says it all.
+    /// A text for people; its first line is the summary.
     pub(crate) fn text(status: u16, body: impl Into<String>) -> Self {
         Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
     }
 }
 
-/// A port that is taken is tried again so often: the worker before this one may be stopping.
+/// Interval of attempts to bind a port in use: the previous worker may be stopping.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
-/// After a failed accept, e.g. without a free file descriptor.
+/// Pause after a failed accept, e.g. without a free file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For the whole connection: so many times what there is for the request.
+/// Time limit of a connection, as a multiple of the limit for its request.
 const CONNECTION: u32 = 10;
-/// Connections at the same time.
+/// Most connections at the same time.
 const CONNECTIONS: usize = 64;
-/// The least that hyper takes. A scrape of Prometheus has some hundred bytes.
+/// The smallest buffer that hyper accepts. A scrape of Prometheus has some hundred bytes.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// Serves what `page` answers to a path until it is dropped; `None` is a path that there is not. A client has `request` to
-/// say what it wants.
+/// Serves the pages that `page` returns for a path, until it is dropped; `None`: the path does not exist. A client must send
+/// its request within `request`.
 pub(crate) async fn serve(
     address: SocketAddr,
     request: Duration,
@@ -75,7 +74,7 @@ pub(crate) async fn serve(
 ) {
     let listener = bind(address).await;
     let page = Arc::new(page);
-    // An answer takes no time, so the oldest has not asked: it makes way for a probe.
+    // Answering takes no time, so the oldest client has sent no request: a probe replaces it.
     let begin = |stream, _is_known| {
         let page = Arc::clone(&page);
         async move { answer(stream, request, &*page).await }
@@ -83,8 +82,8 @@ pub(crate) async fn serve(
     accept(listener, CONNECTIONS, begin).await;
 }
 
-/// Answers on at most `most` connections at the same time, until it is dropped, and they with it. The oldest makes way for a new one:
-/// of those whose answer has not set its flag, where there are any.
+/// Answers on at most `most` connections at the same time; dropping it closes them. A further connection replaces the oldest
+/// one whose answer has not set its flag, otherwise the oldest.
 pub(crate) async fn accept<A: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     most: usize,
@@ -107,7 +106,7 @@ pub(crate) async fn accept<A: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// One message however long the port is taken.
+/// Binds the port, and logs only the first failure.
 async fn bind(address: SocketAddr) -> TcpListener {
     let mut reported = false;
     loop {
@@ -134,7 +133,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What goes wrong on a connection concerns the one at its other end.
+/// Ignores errors of the connection: they concern only its client.
 async fn answer(
     stream: TcpStream,
     request: Duration,

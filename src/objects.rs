@@ -65,34 +65,34 @@ pub struct Queue {
 
 /// The type of the exchange that the plugin `rabbitmq_delayed_message_exchange` brings.
 pub(crate) const DELAYED_MESSAGE: &str = "x-delayed-message";
-/// The argument that says how such an exchange routes in the end.
+/// The argument with the type by which such an exchange routes.
 pub(crate) const DELAYED_TYPE: &str = "x-delayed-type";
 
 impl Exchange {
-    /// How it compares routing keys: its type, or the one that an exchange of the delayed message plugin has for it.
+    /// The type by which it compares routing keys; `x-delayed-type` for an exchange of the delayed message plugin.
     pub fn routing_type(&self) -> &str {
         let delayed = (self.kind == DELAYED_MESSAGE).then(|| text(&self.arguments, DELAYED_TYPE));
         delayed.flatten().unwrap_or(&self.kind)
     }
 
-    /// Where messages go that it has no route for.
+    /// Exchange for messages without a matching binding.
     pub fn alternate(&self) -> Option<&str> {
         text(&self.arguments, "alternate-exchange")
     }
 }
 
 impl Queue {
-    /// The exchange that expired and rejected messages go to.
+    /// The exchange for expired and rejected messages.
     pub fn dead_letter_exchange(&self) -> Option<&str> {
         text(&self.arguments, "x-dead-letter-exchange")
     }
 
-    /// The routing key its dead letters get; `None` is the key they came with.
+    /// The routing key of dead letters; `None`: messages keep their keys.
     pub fn dead_letter_routing_key(&self) -> Option<&str> {
         text(&self.arguments, "x-dead-letter-routing-key")
     }
 
-    /// How long it keeps a message, in milliseconds; `None` is for ever.
+    /// TTL of messages in milliseconds; `None`: no limit.
     pub fn message_ttl_ms(&self) -> Option<i64> {
         self.arguments.get("x-message-ttl").and_then(Argument::integer)
     }
@@ -103,7 +103,7 @@ fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
 }
 
 /// A binding of a queue or an exchange to an exchange.
-// Its order is by exchange first: `routing` finds those of one in a set.
+// Sorted by exchange first, so that `routing` finds the bindings of an exchange in a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Binding {
     /// The exchange messages come from.
@@ -131,7 +131,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    /// The string, where it is one.
+    /// The value, if it is a string.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -139,7 +139,7 @@ impl Argument {
         }
     }
 
-    /// The number, where it is one.
+    /// The value, if it is a number.
     pub const fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -148,7 +148,7 @@ impl Argument {
     }
 }
 
-/// As the broker's JSON has it.
+/// Reads a value of the broker's JSON.
 impl From<Value> for Argument {
     fn from(value: Value) -> Self {
         match value {
@@ -159,7 +159,7 @@ impl From<Value> for Argument {
     }
 }
 
-/// As the broker's JSON wants it.
+/// Writes a value of the broker's JSON.
 impl From<&Argument> for Value {
     fn from(argument: &Argument) -> Self {
         match argument {
@@ -192,7 +192,7 @@ impl From<&str> for Argument {
 }
 
 impl Exchange {
-    /// A topic exchange; what no binding matches goes to `alternate`, or is returned.
+    /// A topic exchange. Messages without a matching binding are routed to `alternate`, or returned.
     pub(crate) fn topic(name: String, alternate: Option<&str>) -> Self {
         let argument = alternate.map(|to| ("alternate-exchange".to_owned(), to.into()));
         let (kind, arguments) = ("topic".to_owned(), argument.into_iter().collect());
@@ -201,7 +201,7 @@ impl Exchange {
 }
 
 impl Queue {
-    /// A queue that keeps each message for `ttl_ms` and then sends it to `exchange` with the routing key it came with.
+    /// A queue that delays each message by `ttl_ms` and dead-letters it to `exchange` with the message's routing key.
     ///
     /// At-least-once needs all three arguments; without reject-publish the broker silently falls back to
     /// at-most-once (<https://www.rabbitmq.com/docs/quorum-queues#dead-lettering>). Classic queues have only the first.

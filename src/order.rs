@@ -1,4 +1,4 @@
-//! What an order is called, and what the database says about it.
+//! Order ids, and the database's answers about orders.
 
 use std::{
     borrow::Cow,
@@ -9,8 +9,8 @@ use std::{
 
 use serde::Serialize;
 
-/// Longer ids are refused: with `@` and a deadline, or `#` and a delivery tag, behind it an id becomes a
-/// `message-id`, and that is a short string of at most 255 bytes.
+/// Longer ids are refused. An id with `@` and a deadline, or with `#` and a delivery tag, becomes a `message-id`, which is a
+/// short string of at most 255 bytes.
 pub const MAX_ORDER_ID_BYTES: usize = 200;
 
 /// The id of an order, as the order service writes it: 1 to 200 bytes, no white space, no control characters.
@@ -19,7 +19,7 @@ pub const MAX_ORDER_ID_BYTES: usize = 200;
 pub struct OrderId(Box<str>);
 
 impl OrderId {
-    /// Checks a text that is to be an order id.
+    /// Parses an order id.
     ///
     /// # Errors
     /// Empty, longer than [`MAX_ORDER_ID_BYTES`], or with white space or control characters
@@ -37,7 +37,7 @@ impl OrderId {
         Ok(Self(text.into()))
     }
 
-    /// As it is, and as `uuid` and as a number have it, if it can be one: rows have the spelling of the database.
+    /// The id as it is, and in the spelling of `uuid` and of a number if it can be one: rows have the database's spelling.
     pub fn spellings(&self) -> Vec<String> {
         let mut all = vec![self.0.to_string()];
         for key in Key::all(&self.0) {
@@ -49,7 +49,7 @@ impl OrderId {
         all
     }
 
-    /// As `uuid` has it, if it can be one.
+    /// The id in the spelling of `uuid`, if it can be one.
     pub(crate) fn as_uuid(&self) -> Option<String> {
         Key::uuid(&self.0).map(|key| key.to_string())
     }
@@ -78,15 +78,14 @@ pub enum OrderIdError {
     Characters,
 }
 
-/// Ids in the spelling of the database. A statement that casts them to `uuid` or `bigint` gives them back in the one spelling
-/// of that type, whichever they were asked for in: `{2F1C…}` and `2F1C…` as `2f1c…`, `007` as `7`. What other types compare
-/// as equal is not known here.
+/// Ids in the spelling of the database. A statement that casts ids to `uuid` or `bigint` returns the one spelling of that
+/// type: `{2F1C…}` and `2F1C…` as `2f1c…`, `007` as `7`. Equality in other types is not known here.
 #[derive(Debug, Default)]
 pub struct Spelled(HashMap<String, String>);
 
 impl Spelled {
-    /// Of ids that were asked for, and those that were given back. One that was asked for as it is given back belongs to no
-    /// other: keys of the type `text` are compared as they are. Nor does one that two were asked for in other spellings.
+    /// Pairs requested ids with returned ids. A returned id that was itself requested belongs to no other id: keys of the
+    /// type `text` are compared as they are. An id that two other spellings requested is not paired either.
     pub fn new<'a>(asked: &[OrderId], given: impl IntoIterator<Item = &'a str>) -> Self {
         let asked: HashSet<&str> = asked.iter().map(OrderId::as_str).collect();
         let given: HashSet<&str> = given.into_iter().filter(|id| !asked.contains(id)).collect();
@@ -105,7 +104,7 @@ impl Spelled {
             _ => None,
         });
         let pairs: HashSet<(&str, &str)> = pairs.collect();
-        // 32 digits can be the answer to a uuid and to a number: then they are nobody's.
+        // 32 digits can match a uuid and a number: then they are not paired.
         let mut uses: HashMap<&str, usize> = HashMap::new();
         for id in pairs.iter().flat_map(|(asked, given)| [asked, given]) {
             *uses.entry(id).or_default() += 1;
@@ -114,7 +113,7 @@ impl Spelled {
         Self(pairs.map(|(asked, given)| (asked.to_owned(), given.to_owned())).collect())
     }
 
-    /// The id that was given back for one that was not given back as it is.
+    /// The returned spelling of a requested id, if it differs.
     pub fn of(&self, id: &OrderId) -> Option<&str> {
         self.0.get(id.as_str()).map(String::as_str)
     }
@@ -124,14 +123,14 @@ impl Spelled {
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Uuid(u128),
-    /// Without leading zeros, as long as it is.
+    /// Digits without leading zeros, of any number.
     Integer {
         is_negative: bool,
         digits: String,
     },
 }
 
-/// As PostgreSQL writes it.
+/// Writes the key as PostgreSQL does.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -149,7 +148,7 @@ impl fmt::Display for Key {
 }
 
 impl Key {
-    /// What the text is as `uuid` and as a number: 32 digits can be both.
+    /// The text as `uuid` and as a number: 32 digits can be both.
     /// <https://www.postgresql.org/docs/current/datatype-uuid.html>
     fn all(id: &str) -> impl Iterator<Item = Self> {
         Self::uuid(id).into_iter().chain(Self::integer(id))
@@ -177,49 +176,49 @@ impl Key {
     }
 }
 
-/// What the database said about one order.
+/// The database's answer about one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// This call brought it to its final state.
+    /// This call brought the order to its final state.
     Closed {
-        /// How long after its deadline, by the database's clock.
+        /// Time since its deadline, by the database's clock.
         late: Duration,
-        /// What the effect calls that state.
+        /// The effect's name of that state.
         state: FinalState,
     },
-    /// Paid, closed before, or otherwise settled: nothing to do.
+    /// The order is paid, closed before, or otherwise final: nothing to do.
     AlreadyFinal,
-    /// The deadline has not come; so long it is still to wait, by the database's clock.
+    /// The deadline has not come, by the database's clock.
     NotDue {
         /// Time to the deadline.
         remaining: Duration,
     },
-    /// The database does not know it: not committed yet, or never.
+    /// The database does not have the order: not committed yet, or never.
     Unknown,
-    /// Somebody else holds a lock that closing it needs. It is tried again until the lock is free: at once, then at
-    /// most every second. That burns no retry.
+    /// Another session has a lock that closing the order needs. The worker tries again until the lock is free: at once, then
+    /// at most every second. This uses no retry.
     Busy,
-    /// The order itself makes the effect fail; the others do not.
+    /// The order itself makes the effect fail; the effect works for other orders.
     Failed {
-        /// What is the same for all orders that fail like this one, e.g. the SQLSTATE.
+        /// The part common to all orders that fail like this one, e.g. the SQLSTATE.
         cause: String,
-        /// What PostgreSQL said.
+        /// Error text of PostgreSQL.
         reason: String,
     },
-    /// It failed, and probably not through any fault of its own. It is tried again much later, which burns no retry.
+    /// The order failed, and is probably not the cause. The worker tries again much later, which uses no retry.
     Postponed {
-        /// What PostgreSQL said.
+        /// Error text of PostgreSQL.
         reason: String,
     },
 }
 
 impl Outcome {
-    /// Whether the order is overdue and a rule of the effect's own keeps it open.
+    /// Whether the order is overdue and a rule of the effect keeps it open.
     pub const fn is_guarded(&self) -> bool {
         matches!(self, Self::NotDue { remaining } if remaining.is_zero())
     }
 
-    /// What the effect calls the state that it brought the order to, if this call did.
+    /// The final state, if this call brought the order to it.
     pub const fn final_state(&self) -> Option<&FinalState> {
         match self {
             Self::Closed { state, .. } => Some(state),
@@ -228,9 +227,9 @@ impl Outcome {
     }
 }
 
-/// Enough for a word; it stands in logs.
+/// Longest name of a state, in bytes; logs contain it.
 const MAX_BYTES: usize = 40;
-/// Those of the built-in effects, which cost no memory per order.
+/// States of the built-in effects, which cost no memory per order.
 const KNOWN: [&str; 4] = ["closed", "cancelled", "completed", "done"];
 
 /// `closed`, `cancelled`, …: 1 to 40 lower-case letters, digits and `_`, a letter first.
@@ -238,11 +237,11 @@ const KNOWN: [&str; 4] = ["closed", "cancelled", "completed", "done"];
 pub struct FinalState(Cow<'static, str>);
 
 impl FinalState {
-    /// What `close` brings orders to.
+    /// The state of orders that the effect `close` closed.
     pub const CLOSED: Self = Self(Cow::Borrowed("closed"));
 
-    /// Reads the `outcome` of an order that the effect has carried out: `done:` and a word, `done` alone, or `closed`.
-    /// None for everything else: a misspelt `already_final` must not pass for a state.
+    /// Reads the `outcome` of an order that the effect closed: `done:` and a word, `done` alone, or `closed`. `None` for all
+    /// other texts: a misspelt `already_final` must not become a state.
     pub fn of_outcome(outcome: &str) -> Option<Self> {
         let word = match outcome.strip_prefix("done:") {
             Some(word) => word,
@@ -273,12 +272,12 @@ fn is_word(text: &str) -> bool {
         && text.chars().all(allowed)
 }
 
-/// The states that the orders of a batch were brought to: one, as a rule.
+/// The final states of a batch's orders, usually one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FinalStates(BTreeSet<FinalState>);
 
 impl FinalStates {
-    /// Those of more orders.
+    /// Adds the states of more orders.
     pub fn add<'a>(&mut self, states: impl Iterator<Item = &'a FinalState>) {
         self.0.extend(states.cloned());
     }

@@ -1,7 +1,7 @@
-//! The least rights of those who use a topology: publisher, worker, topology administrator, who is on call.
+//! The least rights of each role: publisher, worker, topology administrator, on-call.
 //!
-//! A role is a list of needs: which right on which object, and why. The printed expressions are made of
-//! nothing else, so a test can remove each need, one by one, and see its user fail
+//! A role is a list of needs: a right on an object, and its reason. The printed expressions cover only these needs, so a
+//! test can remove each need, one by one, and see its user fail
 //! (<https://www.rabbitmq.com/docs/access-control#authorisation>).
 
 pub(crate) mod broker_rights;
@@ -14,27 +14,27 @@ use std::fmt;
 
 pub use broker_rights::{Role, Tag};
 
-/// For whom and in what form the rights are printed.
+/// Options for printing rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The virtual host they are for.
+    /// Virtual host of the rights.
     pub vhost: String,
-    /// What the names of the users begin with.
+    /// Prefix of the names of users.
     pub user_prefix: String,
-    /// Also create the users, without passwords.
+    /// Whether to create the users, without passwords.
     pub create_users: bool,
-    /// Also limit the publisher to the routing keys of the topology.
+    /// Whether to limit the publisher to the routing keys of the topology.
     pub routing_keys: bool,
 }
 
 impl Request {
-    /// The name of a role's user.
+    /// Name of a role's user.
     pub fn user(&self, role: &Role) -> String {
         format!("{}{}", self.user_prefix, role.name)
     }
 }
 
-/// What a permission of RabbitMQ allows on an object.
+/// A permission of RabbitMQ on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Declare and delete.
@@ -46,7 +46,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// All of them, in the order in which `rabbitmqctl set_permissions` takes them.
+    /// All rights, in the order of `rabbitmqctl set_permissions`.
     pub const ALL: [Self; 3] = [Self::Configure, Self::Write, Self::Read];
 }
 
@@ -60,22 +60,22 @@ impl fmt::Display for Right {
     }
 }
 
-/// An exchange or a queue by its name: permissions are the same for both.
+/// Exchanges or queues by name: permissions are the same for both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
-    /// The object that is called exactly so, e.g. `orders.unpaid`.
+    /// The object with exactly this name, e.g. `orders.unpaid`.
     Named(String),
-    /// The queues that replace it: `orders.unpaid.2`, `orders.unpaid.3`, …
+    /// The queues that replace this one: `orders.unpaid.2`, `orders.unpaid.3`, …
     Generations(String),
-    /// The queues of a timeout with shards, whatever their number: `orders.unpaid.shard-0`, `orders.unpaid.shard-0.2`, …, and
-    /// the one that it has without them.
+    /// The queues of a timeout with any number of shards: `orders.unpaid.shard-0`, `orders.unpaid.shard-0.2`, …, and its
+    /// queue without shards.
     Shards(String),
     /// Temporary objects below this name: `orders.probe.…`.
     Below(String),
 }
 
 impl Object {
-    /// The name of the object, of the first of its generations, or of what it is below.
+    /// Name of the object or of its first generation, or the common prefix.
     pub fn name(&self) -> &str {
         match self {
             Self::Named(name)
@@ -85,19 +85,19 @@ impl Object {
         }
     }
 
-    /// Whether its name begins with the name of `topology`.
+    /// Whether the name begins with the name of `topology`.
     pub(super) fn is_under(&self, topology: &str) -> bool {
         self.name().strip_prefix(topology).is_some_and(|rest| rest.starts_with('.'))
     }
 }
 
-/// One right on one object.
+/// A right on an object, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// What is allowed.
+    /// The right.
     pub right: Right,
-    /// The objects it is about.
+    /// Objects of the right.
     pub object: Object,
-    /// What it is needed for.
+    /// Reason for the right.
     pub why: &'static str,
 }

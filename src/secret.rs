@@ -1,8 +1,8 @@
-//! Passwords, and whatever holds one: they cannot be printed by mistake.
+//! Passwords and values that contain one: they cannot be printed by mistake.
 
 use std::fmt;
 
-/// A value that is not printed. Its `Debug` is `***`; only [`Secret::expose`] gives it away.
+/// A value that is not printed. Its `Debug` is `***`; only [`Secret::expose`] returns the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T = String>(T);
 
@@ -12,20 +12,20 @@ impl<T> Secret<T> {
         Self(value)
     }
 
-    /// The value, for the one who logs in with it. It belongs into no text.
+    /// The value, for a login. Never put it into a text.
     pub const fn expose(&self) -> &T {
         &self.0
     }
 }
 
-/// Whether an `@` comes behind what parsers take for the authority of a URL. Then something before it is probably a password
-/// with a `/`, `?` or `#`, and would be read as a host, a port or a path.
+/// Whether an `@` follows the authority of a URL, as parsers read it. Then the text before the `@` is probably a password
+/// with `/`, `?` or `#`, and would be read as a host, a port or a path.
 pub(crate) fn has_late_at(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find(['/', '\\', '?', '#']).is_some_and(|end| rest[end..].contains('@'))
 }
 
-/// What to write in a URL instead.
+/// The escapes to write in a URL.
 pub(crate) const ESCAPES: &str =
     "in user, password and path write %2F for `/`, %3F for `?`, %23 for `#` and %40 for `@`";
 

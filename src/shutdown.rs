@@ -1,10 +1,10 @@
-//! Stopping: softly when asked, within a deadline, and hard at the second signal.
+//! Shutdown: graceful on request, within a deadline, and at once at the second signal.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// What was in hand did not finish in time.
+/// Work in progress did not finish in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "what was in hand did not finish within {deadline:?} (worker.drain); the broker gives it to another worker"
@@ -13,32 +13,32 @@ pub struct DrainOverrun {
     deadline: Duration,
 }
 
-/// A request to stop, shared by everything that runs.
+/// A request to stop, shared by all tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(CancellationToken);
 
 impl Stop {
-    /// Nothing asks to stop yet.
+    /// Creates a stop that is not requested.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks to stop; may be called more than once.
+    /// Requests the stop; may be called more than once.
     pub fn request(&self) {
         self.0.cancel();
     }
 
-    /// Whether somebody asked.
+    /// Whether the stop was requested.
     pub fn is_requested(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until somebody asks.
+    /// Waits until the stop is requested.
     pub async fn requested(&self) {
         self.0.cancelled().await;
     }
 
-    /// Waits for `time`, or until somebody asks; whether nobody has.
+    /// Waits for `time`, or until the stop is requested. Returns whether `time` has passed.
     pub(crate) async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             biased;
@@ -47,12 +47,12 @@ impl Stop {
         }
     }
 
-    /// A stop of its own that this one brings with it, but not the other way round.
+    /// A child: this stop also requests the child's stop, but not the other way round.
     pub fn child(&self) -> Self {
         Self(self.0.child_token())
     }
 
-    /// Runs `work` to its end: after a request to stop no longer than `deadline`. `on_request` is called with it.
+    /// Runs `work` to its end. After a request to stop, it calls `on_request` and waits at most `deadline`.
     ///
     /// # Errors
     /// `work` did not end in time and was dropped.
@@ -73,8 +73,8 @@ impl Stop {
         }
     }
 
-    /// Takes SIGTERM, SIGINT and SIGHUP: the first is a request, a second SIGTERM or SIGINT ends the process with `code`, after
-    /// `last`. A terminal that closes may send SIGHUP twice.
+    /// Handles SIGTERM, SIGINT and SIGHUP. The first signal requests the stop. A second SIGTERM or SIGINT ends the process
+    /// with `code`, after `last`. A terminal that closes may send SIGHUP twice.
     ///
     /// # Errors
     /// The handlers cannot be installed.

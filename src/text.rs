@@ -1,5 +1,5 @@
-//! Small pieces of text that many rooms write: counts with their nouns, durations, the causes of an error, shell words,
-//! suggestions for a misspelt name, JSON with an object per line, parts of a URL, what is safe on a terminal.
+//! Text functions of many rooms: counts, durations, error chains, shell words, suggestions for misspelt names, JSON with an
+//! object per line, parts of a URL, text that is safe on a terminal.
 
 mod printable;
 pub(crate) mod sql;
@@ -31,8 +31,7 @@ pub(crate) fn counted(
 
 const UNITS: [(u64, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
 
-/// Milliseconds in the largest unit that they are a whole number of: `90s`, `15m`, `30d`. Names are made of it, and it can be
-/// written into a file.
+/// Milliseconds in the largest unit that divides them: `90s`, `15m`, `30d`. Names and files may contain the result.
 pub(crate) fn duration(ms: u64) -> String {
     let units = UNITS.into_iter().chain([(1_000, "s"), (1, "ms")]);
     let whole = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit) && ms > 0);
@@ -40,15 +39,16 @@ pub(crate) fn duration(ms: u64) -> String {
     format!("{}{name}", ms / unit)
 }
 
-/// Whole milliseconds, as many as there can be where it is longer.
+/// Whole milliseconds; `u64::MAX` for longer durations.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// To be read, in whole milliseconds: one unit where that is short, else several: `750ms`, `90s`, `37m`, `36m58s`, `37m0.25s`.
+/// A duration for people, in whole milliseconds: one unit if that is short, otherwise several: `750ms`, `90s`, `37m`,
+/// `36m58s`, `37m0.25s`.
 pub(crate) fn length(time: Duration) -> String {
     let ms = millis(time);
-    // Of a unit at most so many: below two of the next one.
+    // Units with a limit: a number must be less than two of the next unit.
     let short =
         [(86_400_000, u64::MAX, "d"), (3_600_000, 48, "h"), (60_000, 120, "m"), (1_000, 120, "s")];
     let whole =
@@ -61,7 +61,7 @@ pub(crate) fn length(time: Duration) -> String {
     }
 }
 
-/// Each unit that there is something of.
+/// The number of each unit that is not zero.
 fn several(ms: u64) -> String {
     let (mut text, mut rest) = (String::new(), ms);
     for (unit, name) in UNITS {
@@ -80,7 +80,7 @@ fn several(ms: u64) -> String {
     text
 }
 
-/// Rounded down to one unit, at least two of it where there are that many: `95s`, `95m`, `47h`, `12d`.
+/// Rounded down to one unit, with a number of at least two if possible: `95s`, `95m`, `47h`, `12d`.
 pub(crate) fn about(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -91,7 +91,7 @@ pub(crate) fn about(time: Duration) -> String {
     }
 }
 
-/// An error and its causes in one line; a cause that the text so far already quotes is left out.
+/// An error and its causes in one line, without causes that the text already quotes.
 pub(crate) fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -106,10 +106,10 @@ pub(crate) fn error_chain(error: &dyn Error) -> String {
     text
 }
 
-/// Below this similarity (Jaro, 0 to 1) two words have nothing to do with each other; clap uses the same bound.
+/// Words with a lower similarity (Jaro, 0 to 1) are unrelated; clap uses the same bound.
 const SIMILAR: f64 = 0.7;
 
-/// The word of `known` that `word` is most like, if any is.
+/// The most similar word of `known`, if one is similar enough.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -119,15 +119,15 @@ pub(crate) fn did_you_mean<'a>(
     similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
 }
 
-/// What a part of a URL means.
+/// Decodes a part of a URL.
 pub(crate) fn percent_decode(text: &str) -> String {
-    // A lone query value is percent-decoded by the URL standard; `+` is protected from becoming a space.
+    // The URL standard decodes the value of a query; `+` is protected from becoming a space.
     let query = format!("v={}", text.replace('+', "%2B"));
     let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
     decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// `text` as one word; quoted only where the shell would see something else in it.
+/// `text` as one shell word, quoted only if the shell would interpret it.
 pub(crate) fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':');
     if !text.is_empty() && text.chars().all(plain) {
@@ -136,7 +136,7 @@ pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// An option and its value; joined where the value could be taken for another option.
+/// An option and its value, joined by `=` if the value looks like an option.
 pub(crate) fn option(name: &str, value: &str) -> String {
     let joint = if value.starts_with('-') { '=' } else { ' ' };
     format!("{name}{joint}{}", quote(value))
@@ -148,7 +148,7 @@ pub(crate) fn json_object<const N: usize>(fields: [(&str, Value); N]) -> String 
     printable_json(&format!("{{{}}}", fields.join(", "))).into_owned()
 }
 
-/// An object of lists, each entry on a line of its own.
+/// A JSON object of lists, with each entry on its own line.
 pub(crate) fn json_sections(lists: &[(&str, Vec<String>)]) -> String {
     let list = |(key, entries): &(&str, Vec<String>)| {
         let entries: Vec<String> = entries.iter().map(|entry| format!("    {entry}")).collect();
@@ -161,14 +161,13 @@ pub(crate) fn json_sections(lists: &[(&str, Vec<String>)]) -> String {
     format!("{{\n{}\n}}\n", lists.join(",\n"))
 }
 
-/// Writes one row.
 pub(crate) fn row(
     f: &mut fmt::Formatter<'_>,
     what: &str,
     value: impl fmt::Display,
     remark: &str,
 ) -> fmt::Result {
-    // Padding works on text only, whatever `value` is.
+    // Padding works on text only.
     let line = format!("{what:<18} {:>10}   {remark}", value.to_string());
     writeln!(f, "{}", line.trim_end())
 }
@@ -201,7 +200,7 @@ mod tests {
         assert!(length(Duration::MAX).starts_with("213503982334d"));
     }
 
-    /// Read back: each number times its unit, added up.
+    /// Reads lengths back: the sum of each number times its unit.
     #[test]
     fn nothing_of_a_length_is_left_out() {
         let read = |text: &str| {

@@ -1,92 +1,93 @@
-//! How long the program waits for others, and how often it looks: one value, so that a test can wait for less.
+//! Time-outs and polling intervals in one value, so that a test can shorten them.
 //!
-//! These are no settings. Each is right for any broker and database of one continent, and some depend on others.
+//! They are not settings. Each is right for any broker and database of one continent, and some depend on others.
 
 use std::time::Duration;
 
-/// Of the brokers that tests use.
+/// Statistics interval of the brokers of tests.
 const TEST_STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
-/// A machine that tests share may do nothing for so long.
+/// A shared test machine may stall for this time.
 const TEST_STALL: Duration = Duration::from_secs(15);
-/// A broker that has too much to do is slow, not gone.
+/// A broker with too much work is slow, not gone.
 const TEST_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time-outs and intervals of broker, database and worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// TCP connect, also with TLS to the management API; a peer on the same continent answers in a tenth of it.
+    /// Limit of a TCP connect, also with TLS to the management API; a peer on the same continent answers in a tenth of it.
     pub connect: Duration,
-    /// TCP, TLS, login and opening the virtual host together.
+    /// Limit for TCP, TLS, login and opening the virtual host together.
     pub handshake: Duration,
-    /// One call of the management API; declaring a quorum queue on a busy cluster takes a second or two.
+    /// Limit of one call of the management API; declaring a quorum queue on a busy cluster takes a second or two.
     pub api_call: Duration,
-    /// A worker's list of queues by the management API; then it asks for each queue over its own connection.
+    /// Limit for a worker's list of queues by the management API; then the worker asks for each queue over AMQP.
     pub listing: Duration,
-    /// Handing one message to a connection; longer means that the broker has blocked it.
+    /// Limit for writing one message to a connection; after it, the broker has blocked the connection.
     pub hand_over: Duration,
-    /// From publish to confirm. Under an alarm confirms simply stop coming.
+    /// Limit from publish to confirm. During an alarm the broker stops sending confirms.
     pub confirm: Duration,
-    /// For the lock of a topology, until another change has ended. The longest one takes a ladder of 11 places down: the broker's
-    /// counts are waited for 14 times, for up to 11 s each.
+    /// Limit of the wait for the lock of a topology. The longest change removes a ladder of 11 places: it waits for the
+    /// broker's counts 14 times, for up to 11 s each.
     pub topology_lock: Duration,
-    /// What a deletion takes for the interval of the broker's statistics at the least: a shorter one may be a mistake in
-    /// the settings, and deleting cannot be taken back.
+    /// Shortest statistics interval that a deletion assumes: a shorter interval may be a mistake in the settings, and a
+    /// deletion cannot be undone.
     pub least_statistics_interval: Duration,
-    /// How often `apply --wait` looks; the broker's counts are older than that.
+    /// Polling interval of `apply --wait`; the broker's counts are older than that.
     pub draining_every: Duration,
 
-    /// For the request to a worker's pages; Prometheus and a kubelet send it at once.
+    /// Limit for the request to a worker's pages; Prometheus and a kubelet send it at once.
     pub page_request: Duration,
-    /// For the page of a sweep that runs when a stop is asked for: what it closes is counted, and its events go out.
+    /// Limit for the page of a sweep that runs when a stop is requested: its orders are counted and its events published.
     pub last_page: Duration,
 
-    /// How long a statement takes before the database is asked whether it is there at all.
+    /// Time without an answer to a statement, after which the worker probes the database.
     pub database_silence: Duration,
-    /// For a connection of its own and an answer; together with the time before less than ten seconds.
+    /// Limit for the probe's own connection and answer; together with `database_silence` less than ten seconds.
     pub database_probe: Duration,
-    /// For a part of a batch that has met the statement time-out. A part takes milliseconds as a rule.
+    /// Limit for a part of a batch that has met the statement time-out. A part usually takes milliseconds.
     pub slow_part: Duration,
-    /// For whoever closes orders of a timeout that is being paused: longer than a statement of theirs may take.
+    /// Wait for workers that close orders of a timeout that is being paused: longer than their statements may take.
     pub closings: Duration,
-    /// The same where somebody looks at a page: the pause holds meanwhile, and so they hear who closes them.
+    /// The limit of `closings` on a page of `overdue ui`: the pause applies meanwhile, so the page can show who still closes
+    /// orders.
     pub closings_on_page: Duration,
-    /// For an effect on some orders that is rolled back. Somebody looks at the screen, and it holds locks.
+    /// Limit for an effect on some orders that is rolled back. A person waits for it, and it has locks.
     pub trial: Duration,
-    /// How long the database may refuse every login before the worker ends: its supervisor sees that, and starts it with what the
-    /// settings have then.
+    /// Time for which the database may refuse every login before the worker exits. Its supervisor then restarts it with the
+    /// current settings.
     pub login_refused: Duration,
-    /// How often the log says what a worker has done.
+    /// Interval at which the log reports a worker's work.
     pub log_work_every: Duration,
-    /// In that time two clocks run apart by a quarter of a millisecond at most. After the database's clock was set, orders
-    /// are late by no more than this.
+    /// Interval of readings of the database's clock. Two clocks drift apart by at most a quarter of a millisecond in it.
+    /// After the database's clock was set, orders are late by at most this interval.
     pub clock_every: Duration,
 
-    /// From a question on a queue's channel to its answer, and to the first session of a worker. Longer means that no messages come.
+    /// Limit for an answer on a queue's channel, and for a worker's first session. After it, the worker expects no messages.
     pub broker_silence: Duration,
-    /// Once the oldest orders have come by message again for so long, the table is read no more in the place of messages.
+    /// When the oldest orders have come by message again for this time, the worker no longer reads the table in place of messages.
     pub messages_again: Duration,
-    /// A session that lasted this long was a good one: the next back-off starts small again.
+    /// A session that lasted this long was good: the next back-off starts small again.
     pub good_session: Duration,
-    /// The bound of the first back-off.
+    /// Upper bound of the first back-off.
     pub backoff_first: Duration,
-    /// The longest back-off: work goes on this long after an outage at the latest, and the time of one attempt. Also how
-    /// often work is looked for that should have been announced.
+    /// The longest back-off: after an outage, work continues at most this time plus one attempt later. Also the interval of
+    /// polls for work that should have been announced.
     pub backoff_longest: Duration,
-    /// How soon a worker consumes from a queue that `overdue apply` has put in the place of another, at the latest.
+    /// Longest time until a worker consumes from a queue that `overdue apply` has put in the place of another.
     pub queues_every: Duration,
-    /// A confirm takes milliseconds; when none has come for this long, no copy gets through.
+    /// A confirm takes milliseconds; without a confirm for this long, republishing is stuck.
     pub copies_stuck: Duration,
 
-    /// A confirm takes milliseconds. What has none for this long waits for its place, and others do not wait for it.
+    /// A confirm takes milliseconds. After this time without one, a message waits for its destination, and others do not
+    /// wait for it.
     pub place_silence: Duration,
-    /// How long the first message that a place refuses keeps back the others.
+    /// Pause of a destination after the first message that it refuses.
     pub place_pause_first: Duration,
-    /// Each further one keeps them back twice as long, up to this: each attempt can become one more copy.
+    /// Each further refusal doubles the pause, up to this: each attempt can publish one more copy.
     pub place_pause_longest: Duration,
-    /// Until rows of what is published are tried again that could not be deleted.
+    /// Pause before rows of published messages that could not be deleted are tried again.
     pub undeleted_again: Duration,
-    /// How often everything that is to be published is looked at: rows below those that were published long ago, which nobody
-    /// expects.
+    /// Interval of full scans for unpublished rows: they find unexpected rows, below rows that were published long ago.
     pub look_at_everything: Duration,
 }
 
@@ -97,7 +98,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// For tests in which nothing is silent: the program looks ten times as often, and a slow machine has the time that it needs.
+    /// Timing of tests without silent peers: polling is ten times as frequent, and a slow machine has the time that it
+    /// needs.
     pub fn often() -> Self {
         Self {
             handshake: TEST_PATIENCE,
@@ -114,7 +116,7 @@ impl Timing {
         }
     }
 
-    /// For tests of silence: what does not answer is given up in a tenth of the time as well.
+    /// Timing of tests with silent peers: time-outs are a tenth as well.
     pub fn tenth() -> Self {
         Self {
             least_statistics_interval: TEST_STATISTICS_INTERVAL,

@@ -18,19 +18,19 @@ use rustls::{
 
 use crate::doctor::facts::Encryption;
 
-/// How a connection is encrypted. The files are read for each configuration, so that renewed certificates are used.
+/// The encryption of a connection. The files are read for each configuration, so that renewed certificates are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     pub(crate) verification: Verification,
-    /// PEM: the CAs that are trusted, instead of the machine's.
+    /// PEM file with trusted CAs, instead of the machine's.
     pub(crate) ca: Option<PathBuf>,
-    /// PEM: our certificate, and those between it and its CA.
+    /// PEM file with the client's certificate and its intermediate certificates.
     pub(crate) certificate: Option<PathBuf>,
-    /// PEM: the key of our certificate.
+    /// PEM file with the key of the client's certificate.
     pub(crate) key: Option<PathBuf>,
-    /// What the files are called in the URL.
+    /// Names of the files' parameters in the URL.
     pub(crate) parameters: Parameters,
-    /// The protocol that a handshake names (ALPN).
+    /// Protocol that the handshake names (ALPN).
     pub(crate) alpn: Option<&'static [u8]>,
 }
 
@@ -48,12 +48,12 @@ pub(crate) enum TlsError {
 }
 
 impl Tls {
-    /// Nothing but a rule.
+    /// A configuration without files.
     pub(crate) const fn new(verification: Verification, parameters: Parameters) -> Self {
         Self { verification, ca: None, certificate: None, key: None, parameters, alpn: None }
     }
 
-    /// The configuration of a client; reads the files.
+    /// Reads the files and returns the configuration of a client.
     pub(crate) fn client(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let roots = |reason: rustls::Error| TlsError::Roots {
@@ -124,14 +124,14 @@ fn file(parameter: &'static str, path: &Path, reason: &dyn Display) -> TlsError 
     TlsError::File { parameter, path: path.display().to_string(), reason: reason.to_string() }
 }
 
-/// How much of the peer's certificate is checked.
+/// Checks of the peer's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
     /// A trusted CA has signed it, and it is for this host.
     Full,
     /// A trusted CA has signed it.
     Chain,
-    /// Nothing: the connection is encrypted, with whomever.
+    /// No check: the connection is encrypted, with an unknown peer.
     Nothing,
 }
 
@@ -145,7 +145,7 @@ impl From<Verification> for Encryption {
     }
 }
 
-/// What the parameters of a URL are called, for messages.
+/// Names of URL parameters, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parameters {
     pub(crate) ca: &'static str,
@@ -153,9 +153,9 @@ pub(crate) struct Parameters {
     pub(crate) key: &'static str,
 }
 
-/// As RabbitMQ's own URIs have them. Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
+/// Names of RabbitMQ's own URIs. Source: <https://www.rabbitmq.com/docs/uri-query-parameters>
 pub(crate) const RABBITMQ: Parameters =
     Parameters { ca: "cacertfile", certificate: "certfile", key: "keyfile" };
-/// As libpq has them. Source: <https://www.postgresql.org/docs/current/libpq-ssl.html>
+/// Names of libpq. Source: <https://www.postgresql.org/docs/current/libpq-ssl.html>
 pub(crate) const POSTGRESQL: Parameters =
     Parameters { ca: "sslrootcert", certificate: "sslcert", key: "sslkey" };

@@ -1,2 +1,2 @@
--- bench_clear: the tables of the benchmark as new.
+-- bench_clear: empties the tables of the benchmark.
 TRUNCATE orders, order_items, stock, closures, outbox, outbox_refused

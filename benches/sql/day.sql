@@ -1,5 +1,5 @@
--- bench_day: how late the orders of each part of the run were closed, and what is wrong; `d0-1` is of part 0. Late is from the deadline
--- to the commit where the server keeps commit times, and otherwise to the statement that closed the order.
+-- bench_day: lateness of the orders of each part of the run, and errors; `d0-1` belongs to part 0. Lateness is from the
+-- deadline to the commit if the server keeps commit times, otherwise to the statement that closed the order.
 -- $1 boolean whether the server keeps commit times (track_commit_timestamp)
 -- -> part bigint, closures, open, early bigint, p50_ms, p99_ms, max_ms double precision
 WITH looked_at AS (

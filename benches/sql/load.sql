@@ -1,4 +1,4 @@
--- bench_load: orders with their items; their stock is reserved already.
+-- bench_load: orders with their items; the stock is reserved already.
 -- $1 text[] order ids, $2 bigint[] deadlines in µs since 1970, and per item $3 text[] order id, $4 text[] SKU, $5 bigint[] quantity
 WITH made AS (
     INSERT INTO orders (id, due_at)

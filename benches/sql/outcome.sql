@@ -1,8 +1,8 @@
--- outcome: how late the orders whose ids begin with a prefix were closed, and in which ways. Late is from the deadline to the
--- commit where the server keeps commit times, and otherwise to the statement that closed the order.
+-- outcome: lateness of the orders whose ids begin with a prefix, and the ways in which they were closed. Lateness is from
+-- the deadline to the commit if the server keeps commit times, otherwise to the statement that closed the order.
 -- $1 text prefix, $2 boolean whether the server keeps commit times (track_commit_timestamp)
--- -> closed bigint, p50_ms, p99_ms, max_ms double precision (NULL where none is closed),
---    paths text, e.g. `190 by burst, 10 by message`; empty where there is one
+-- -> closed bigint, p50_ms, p99_ms, max_ms double precision (NULL if none is closed),
+--    paths text, e.g. `190 by burst, 10 by message`; empty for a single way
 WITH late AS (
     SELECT extract(epoch FROM coalesce(CASE WHEN $2 THEN pg_xact_commit_timestamp(orders.xmin) END, closed_at) - due_at)::double precision
            * 1000 AS ms

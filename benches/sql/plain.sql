@@ -1,4 +1,4 @@
--- bench_plain: the floor of a batch: closes orders, with their audit rows, events and stock, and answers with nothing.
+-- bench_plain: the floor of a batch: closes orders, with their audit rows, events and stock, and returns nothing.
 -- $1 text[] order ids
 WITH closed AS (
     UPDATE orders SET status = 'closed', closed_at = clock_timestamp()

@@ -1,6 +1,6 @@
--- bench_poll: what a poller does at each look: closes the orders that are overdue, the oldest first, with their audit rows,
--- events and stock.
--- $1 bigint orders at the most -> orders bigint, closed now
+-- bench_poll: a poll of a poller: closes the orders that are overdue, the oldest first, with their audit rows, events and
+-- stock.
+-- $1 bigint most orders -> orders bigint, closed now
 WITH due AS MATERIALIZED (
     SELECT id FROM orders WHERE status = 'unpaid' AND due_at <= now() ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
 ), closed AS (

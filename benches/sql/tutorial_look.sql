@@ -1,2 +1,2 @@
--- bench_tutorial_look: what a tutorial's consumer asks first. $1 text order id -> status text, is_due boolean
+-- bench_tutorial_look: the first query of a tutorial's consumer. $1 text order id -> status text, is_due boolean
 SELECT status, due_at <= now() AS is_due FROM orders WHERE id = $1 FOR UPDATE

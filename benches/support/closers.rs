@@ -1,4 +1,4 @@
-//! What closes the orders: the worker as it is run, and what others build in its place.
+//! The closers of orders: the worker as a program, and designs that others build in its place.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,45 +11,44 @@ use super::{
     usage::memory_mib,
 };
 
-/// The only timeout of each topology.
 pub const TIMEOUT: &str = "unpaid";
-/// Longer than any notice waits whose `expiration` says how long.
+/// Longer than the `expiration` of any notice.
 const LONG: Duration = Duration::from_hours(1);
-/// Between two looks: they cost the database a little, in the same way whoever closes the orders.
+/// Polling interval: polls cost the database a little, the same for each closer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// After the last message was taken from the queue: until it is acked.
+/// Time from the last delivery of the queue until its ack.
 const ACKS: Duration = Duration::from_millis(300);
 
-/// A way of closing orders, in the order in which they are measured and shown.
+/// Ways of closing orders, in the order in which they are measured and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
     /// `overdue run` as a process of its own, with default settings
     Overdue,
-    /// Two of them, which share the work
+    /// Two workers, which share the work
     #[value(name = "overdue-x2")]
     OverdueX2,
-    /// Three of them
+    /// Three workers
     #[value(name = "overdue-x3")]
     OverdueX3,
-    /// With `events.publish = false`: no outbox row is written, and nothing is published
+    /// A worker with `events.publish = false`: it writes no outbox row and publishes nothing
     OverdueNoEvents,
     /// Batches on two connections, all ids known, without messages: the floor
     PlainSql,
-    /// Looks in the database every 10 ms
+    /// A poller that reads the database every 10 ms
     Poller,
-    /// One message, one transaction, one ack; no audit row and no event
+    /// A transaction and an ack for each message; no audit row and no event
     Tutorial,
     /// A consumer that only acks
     Broker,
 }
 
-/// A way of closing orders, with the program that is started for it.
+/// A way of closing orders, with its program.
 #[derive(Clone, Debug)]
 pub struct Closer {
     pub way: Way,
     program: PathBuf,
     pub name: String,
-    /// How many of the program are started.
+    /// Number of processes.
     workers: usize,
 }
 
@@ -73,7 +72,7 @@ impl Way {
 }
 
 impl Closer {
-    /// Those of `ways` that `only` names, or all; a worker once for each program.
+    /// All `ways`, or the ways in `only`; a worker once for each program.
     pub fn all(ways: &[Way], only: &[Way], options: &Options) -> Result<Vec<Self>> {
         let mut closers = Vec::new();
         for &way in ways.iter().filter(|way| only.is_empty() || only.contains(way)) {
@@ -101,7 +100,7 @@ impl Closer {
         }
     }
 
-    /// So many workers.
+    /// Several workers of one program.
     pub fn crew(way: Way, program: PathBuf, workers: usize) -> Self {
         Self { way, program, name: format!("{} x{workers}", way.title()), workers }
     }
@@ -110,22 +109,22 @@ impl Closer {
         self.way.is_worker()
     }
 
-    /// Whether its orders have notices.
+    /// Whether the orders have notices.
     pub fn needs_notices(&self) -> bool {
         self.is_worker() || matches!(self.way, Way::Tutorial | Way::Broker)
     }
 
-    /// Whether it writes a row into `closures` for each order.
+    /// Whether the closer writes a row into `closures` for each order.
     pub fn audits(&self) -> bool {
         self.way != Way::Tutorial
     }
 
-    /// Starts it, with a topology of its own: what `delays` says, after the name.
+    /// Starts the closer with its own topology; `delays` is the text after the name.
     pub async fn start(&self, stage: &Stage, place: usize, delays: &str) -> Result<Running> {
         self.start_with(stage, place, delays, &[]).await
     }
 
-    /// The same with settings that are not the default.
+    /// Like [`Self::start`], with other settings.
     pub async fn start_with(
         &self,
         stage: &Stage,
@@ -165,20 +164,20 @@ impl Closer {
     }
 }
 
-/// What closes orders, and runs.
+/// A closer that runs.
 pub struct Running {
-    /// None for what is a part of this process.
+    /// Empty if the closer is a part of this process.
     processes: Vec<Process>,
-    /// For looking at queues, and for the consumer that only acks.
+    /// Connection for queue counts, and for the consumer that only acks.
     pub link: Link,
     channel: Channel,
-    /// Where notices come out: one, or the shards.
+    /// Queues of due notices: one, or the shards.
     pub queues: Vec<String>,
     pub topology: Topology,
 }
 
 impl Running {
-    /// What closes the orders: processes of its own, or this one.
+    /// Processes of the closer; this process if it has no others.
     pub fn process_ids(&self) -> Vec<u32> {
         if self.processes.is_empty() {
             return vec![std::process::id()];
@@ -186,13 +185,13 @@ impl Running {
         self.processes.iter().map(Process::id).collect()
     }
 
-    /// The most memory that its own processes had.
+    /// Peak memory of the closer's processes.
     pub fn peak(&self) -> Option<Number> {
         let memory = self.processes.iter().map(|process| memory_mib(process.id(), "VmHWM"));
         (!self.processes.is_empty()).then(|| ("peak_mib", memory.sum()))
     }
 
-    /// Through a level that holds notices longer than any of them waits.
+    /// The route through a level whose TTL is longer than the delay of any notice.
     pub fn long_route(&self) -> Result<Route> {
         Ok(self.topology.route(TIMEOUT, &Delay::exactly(LONG))?)
     }
@@ -224,13 +223,13 @@ impl Running {
         self.until_no(stage, "there are still unpaid orders", SQL).await
     }
 
-    /// Waits until `schedule()` knows the timeout, which a worker writes beside its first work.
+    /// Waits until `schedule()` knows the timeout, which a worker writes next to its first work.
     pub async fn until_scheduled(&mut self, stage: &Stage) -> Result<()> {
         const SQL: &str = "SELECT NOT EXISTS (SELECT FROM schedule_timeouts)";
         self.until_no(stage, "schedule() knows no timeout", SQL).await
     }
 
-    /// Waits until it has nothing more to do: no notice waits, and no event of those that it publishes.
+    /// Waits until the closer is idle: no notice waits, and none of its events is unpublished.
     pub async fn until_idle(&mut self, stage: &Stage, closer: &Closer) -> Result<()> {
         const SQL: &str = "SELECT EXISTS (SELECT FROM outbox)";
         if closer.needs_notices() {
@@ -260,7 +259,7 @@ impl Running {
         .await
     }
 
-    /// Ends it.
+    /// Stops all processes.
     pub async fn stop(self) -> Result<()> {
         for process in self.processes {
             process.stop().await?;

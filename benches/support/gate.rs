@@ -1,4 +1,4 @@
-//! A way to the broker that can be shut: then bytes wait in both directions, as when the broker is frozen.
+//! A gate to the broker that can be shut: then bytes wait in both directions, as with a frozen broker.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use url::Url;
 
 use super::Result;
 
-/// Listens on a port of its own and leads to one broker.
+/// A local port that forwards to one broker.
 pub struct Gate {
     address: SocketAddr,
     open: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// Leads to the broker of an AMQP URL.
+    /// Opens a gate to the broker of an AMQP URL.
     pub async fn to(broker_url: &str) -> Result<Self> {
         let url = Url::parse(broker_url)?;
         let host = url.host_str().unwrap_or("localhost").to_owned();
@@ -44,7 +44,7 @@ impl Gate {
         Ok(Self { address, open })
     }
 
-    /// The URL that leads through here.
+    /// The broker's URL with the address of the gate.
     pub fn url(&self, broker_url: &str) -> Result<String> {
         let mut url = Url::parse(broker_url)?;
         url.set_ip_host(self.address.ip()).map_err(|()| "the broker's URL takes no address")?;
@@ -52,18 +52,18 @@ impl Gate {
         Ok(url.into())
     }
 
-    /// Holds every byte up.
+    /// Stops all bytes.
     pub fn shut(&self) {
         self.open.send_replace(false);
     }
 
-    /// Lets everything pass.
+    /// Forwards all bytes.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 }
 
-/// Until one side closes.
+/// Copies bytes until one side closes.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

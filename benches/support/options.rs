@@ -6,20 +6,20 @@ use clap::ValueEnum;
 
 use super::rivals::Rival;
 
-/// In which form the result is printed.
+/// Form of the printed result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     Text,
     Json,
 }
 
-/// The options that every benchmark has. It works in a virtual host and a schema of its own, which are removed at its end.
+/// Options of every benchmark. It works in its own virtual host and schema, which are removed at its end.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// As small as it gets: whether everything runs, and nothing about speed
+    /// Only check that everything runs, as small as possible, and measure no speed
     #[arg(long)]
     pub quick: bool,
-    /// Rounds of each; every one begins with another
+    /// Rounds of each contestant; every round begins with another one
     #[arg(long)]
     rounds: Option<usize>,
     /// Form of the result
@@ -28,10 +28,10 @@ pub struct Options {
     /// Programs whose `overdue run` is measured, e.g. of two versions [default: the one that was built with this]
     #[arg(long, value_name = "FILE")]
     pub program: Vec<PathBuf>,
-    /// Container of the database, for its CPU time [default: the one that publishes its port]
+    /// Container of the database, for its CPU time [default: the container that publishes its port]
     #[arg(long, value_name = "NAME")]
     pub database_container: Option<String>,
-    /// Container of the broker, or of each of its nodes, for the CPU time [default: the one that publishes its port]
+    /// Container of the broker, or of each of its nodes, for the CPU time [default: the container that publishes its port]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub broker_container: Vec<String>,
     /// An administrator of the broker; its virtual host is replaced
@@ -58,7 +58,7 @@ pub struct Options {
         default_value = "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable"
     )]
     pub database_url: String,
-    /// What this process is to do instead of measuring
+    /// The rival that this process must run instead of measuring
     #[arg(long, hide = true, value_enum)]
     pub rival: Option<Rival>,
     /// The queue or exchange of a rival
@@ -70,18 +70,18 @@ pub struct Options {
     /// The schema of a rival
     #[arg(long, hide = true, default_value = "")]
     pub schema: String,
-    /// What cargo passes to every benchmark
+    /// The argument that cargo passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 impl Options {
-    /// Rounds that count; one where everything is small.
+    /// Number of counted rounds; one with `--quick`.
     pub fn rounds_or(&self, usual: usize) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { usual }).max(1)
     }
 
-    /// Each program whose worker is measured, and how it is told from the others.
+    /// Each program whose worker is measured, with its label.
     pub fn programs(&self) -> Vec<(PathBuf, String)> {
         if self.program.is_empty() {
             return vec![(env!("CARGO_BIN_EXE_overdue").into(), String::new())];

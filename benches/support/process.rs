@@ -1,4 +1,4 @@
-//! A process that is measured by itself: a worker, or a rival.
+//! A process that is measured alone: a worker, or a rival.
 
 use std::{
     path::Path,
@@ -8,17 +8,17 @@ use std::{
 
 use super::{Result, until};
 
-/// Until a process that was asked to end has ended.
+/// Polling interval until a stopped process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process that is killed when this goes.
+/// A process that is killed when this is dropped.
 pub struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts a program; what it writes to standard error goes to that of this process.
+    /// Starts a program, which inherits standard error.
     pub fn start(
         program: &Path,
         arguments: &[&str],
@@ -36,7 +36,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Fails where it no longer runs.
+    /// Fails if the process has ended.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => {
@@ -46,7 +46,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub async fn stop(mut self) -> Result<()> {
         Command::new("kill").args(["-TERM", &self.id().to_string()]).status()?;
         let ended = async || Ok(self.child.try_wait()?);
@@ -56,7 +56,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Where it has ended there is nothing left to kill.
+        // The process may have ended.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }

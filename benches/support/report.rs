@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::{Result, options::Form, say, stage::Stage};
 
-/// The median of the rounds, and how far they are apart.
+/// The median of the rounds, with the smallest and the largest value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The one in the middle; of an even number the greater.
+    /// The middle value; the upper one of two.
     pub median: f64,
     pub least: f64,
     pub most: f64,
 }
 
 impl Spread {
-    /// Of no round it is 0.
+    /// Computes the spread; 0 without a round.
     pub fn of(rounds: &[f64]) -> Self {
         let mut rounds = rounds.to_vec();
         rounds.sort_by(f64::total_cmp);
@@ -29,18 +29,18 @@ impl Spread {
 /// A number with its unit at the end, e.g. `took_s`.
 pub type Number = (&'static str, f64);
 
-/// What was measured of one contestant.
+/// The numbers of one contestant.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     name: String,
     numbers: BTreeMap<&'static str, Spread>,
-    /// What is to be known of it.
+    /// A remark for the reader.
     note: String,
     #[serde(skip)]
     rounds: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// How one line compares with another: the medians divided.
+/// The ratio of two lines' medians.
 #[derive(Clone, Debug, Serialize)]
 struct Ratio {
     number: &'static str,
@@ -53,22 +53,22 @@ struct Ratio {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     benchmark: &'static str,
-    /// What was measured, and how often.
+    /// Description of the measurement, and the number of rounds.
     what: String,
     /// Cores, versions and settings that the numbers depend on.
     on: String,
-    /// Whose CPU time is not counted.
+    /// Programs whose CPU time is not counted.
     not_counted: Vec<&'static str>,
     lines: Vec<Line>,
     ratios: Vec<Ratio>,
-    /// What must not be: orders closed early, twice or not at all, stock that is not right, messages that are lost.
+    /// Errors: orders closed early, twice or not at all, wrong stock, lost messages.
     wrong: Vec<String>,
     #[serde(skip)]
     columns: Vec<&'static str>,
 }
 
 impl Report {
-    /// Nothing is measured yet.
+    /// Creates an empty report.
     pub fn new(benchmark: &'static str, what: String, stage: &Stage) -> Self {
         Self {
             benchmark,
@@ -82,14 +82,14 @@ impl Report {
         }
     }
 
-    /// Shows these in this order, whatever is measured first.
+    /// Sets the order of the lines, whichever is measured first.
     pub fn show(&mut self, names: impl IntoIterator<Item = impl AsRef<str>>) {
         for name in names {
             self.line(name.as_ref());
         }
     }
 
-    /// A round was measured; also said at once, for one that does not come to its end.
+    /// Adds numbers of a round. They are also printed at once, for a benchmark that does not end.
     pub fn add(&mut self, name: &str, numbers: impl IntoIterator<Item = Number>) {
         let line = self.line(name);
         for (number, value) in numbers {
@@ -103,18 +103,18 @@ impl Report {
         }
     }
 
-    /// What is to be known of a line.
+    /// Sets the remark of a line.
     pub fn note(&mut self, name: &str, note: &str) {
         let line = self.line(name);
         note.clone_into(&mut self.lines[line].note);
     }
 
-    /// What must not be.
+    /// Adds errors.
     pub fn wrong(&mut self, name: &str, wrong: impl IntoIterator<Item = String>) {
         self.wrong.extend(wrong.into_iter().map(|wrong| format!("{name}: {wrong}")));
     }
 
-    /// Compares a number of one line with that of another, where both were measured.
+    /// Compares a number of two lines, if both were measured.
     pub fn compare(&mut self, number: &'static str, line: &str, to: &str) {
         let median = |name: &str| {
             let line = self.lines.iter().find(|line| line.name == name)?;
@@ -126,12 +126,12 @@ impl Report {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no errors.
     pub fn is_right(&self) -> bool {
         self.wrong.is_empty()
     }
 
-    /// Writes it to standard output.
+    /// Prints the report to standard output.
     #[allow(clippy::print_stdout, reason = "the result")]
     pub fn print(&self, form: Form) -> Result<()> {
         match form {
@@ -172,7 +172,7 @@ impl Report {
         for row in &table {
             write!(out, "{:1$}", row[0], width(0))?;
             for (place, cell) in row.iter().enumerate().skip(1) {
-                // Notes are of any length.
+                // Notes have any length.
                 let width = if place > self.columns.len() { 0 } else { width(place) };
                 write!(out, "  {cell:>width$}")?;
             }
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-/// The first column with its spread; of what the host took, the most.
+/// The first column with its spread; of the time stolen by the host, the largest value.
 fn cell(place: usize, column: &str, Spread { median, least, most }: &Spread) -> String {
     if column == "stolen_percent" {
         return format!("{most:.1}");
@@ -210,7 +210,7 @@ fn cell(place: usize, column: &str, Spread { median, least, most }: &Spread) -> 
     shown(*median)
 }
 
-/// With three digits that count.
+/// Rounds to three significant digits.
 fn shown(number: f64) -> String {
     match number {
         number if number >= 100.0 || number == 0.0 => format!("{number:.0}"),

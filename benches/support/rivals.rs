@@ -1,5 +1,5 @@
-//! What others build in the place of the worker. Those that are to be counted apart are processes of their own: the benchmark
-//! starts itself as them.
+//! Designs that others build in the place of the worker. For a separate measurement, the benchmark starts itself as a
+//! rival's process.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -25,37 +25,37 @@ use tokio_postgres::Statement;
 
 use super::{Result, options::Options};
 
-/// Unconfirmed messages at once: what the publisher of this program has.
+/// Most unconfirmed messages, as in the publisher of this program.
 pub const WINDOW: usize = 1_024;
-/// How often the poller looks.
+/// Polling interval of the poller.
 const POLL_EVERY: Duration = Duration::from_millis(10);
-/// Orders closed by one statement: the poller is not much faster with more, and payments wait for fewer.
+/// Orders closed by one statement: more are not much faster, and payments wait for fewer.
 const POLL_BATCH: i64 = 500;
-/// Messages of the tutorial wait here rather than on the broker.
+/// Messages of the tutorial wait here instead of on the broker.
 const TUTORIAL_PREFETCH: u16 = 100;
-/// Until the tutorial looks again at an order that is not due yet, by less than the clocks differ.
+/// Pause before the tutorial looks again at an order that is not due yet, because the clocks differ.
 const AGAIN: Duration = Duration::from_millis(1);
-/// How often an outbox relay looks while the outbox is empty.
+/// Polling interval of an outbox relay while the outbox is empty.
 const RELAY_EVERY: Duration = Duration::from_millis(100);
-/// Events in a transaction of most outbox relays, and of this program's.
+/// Events per transaction: in most outbox relays, and in this program.
 const RELAY_BATCHES: [i64; 2] = [100, 2_000];
 
-/// What works in the place of the worker.
+/// Designs that work in the place of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rival {
-    /// No broker: a loop that looks in the database for what is overdue
+    /// No broker: a loop that selects overdue orders in the database
     Poller,
-    /// For each message a transaction that looks at the order, closes it and gives its stock back; then the ack
+    /// A transaction for each message, which reads the order, closes it and returns its stock; then the ack
     Tutorial,
-    /// An outbox relay as is usual: lock 100 rows with `SKIP LOCKED`, publish, wait for the confirms, delete, commit
+    /// The usual outbox relay: lock 100 rows with `SKIP LOCKED`, publish, wait for the confirms, delete, commit
     SkipLocked,
     /// Rows of the outbox locked and deleted, 2,000 at once, and nothing published
     Database,
-    /// The AMQP client with as many events, and no database
+    /// The AMQP client with the same number of events, and no database
     Client,
 }
 
-/// Works until it fails or is killed.
+/// Runs a rival until it fails or is killed.
 pub async fn run(rival: Rival, options: &Options) -> Result<Infallible> {
     let address = BrokerAddress::parse(&options.broker_url, Some(&options.management_url))?;
     let store = Store::new(&options.database_url, &options.schema, 4)?;
@@ -75,7 +75,7 @@ pub async fn run(rival: Rival, options: &Options) -> Result<Infallible> {
     }
 }
 
-/// Where there is more than a batch, on two connections.
+/// Polls; if there is more than a batch, on two connections.
 async fn poll(store: &Store) -> Result<Infallible> {
     let more = Notify::new();
     let look = async {
@@ -98,7 +98,7 @@ async fn poll(store: &Store) -> Result<Infallible> {
     }
 }
 
-/// Closes batch after batch until one is not full.
+/// Closes batches until a batch is not full.
 async fn poll_all(store: &Store, more: &Notify) -> Result<()> {
     const SQL: &str = include_str!("../sql/poll.sql");
     let client = store.client().await?;
@@ -123,7 +123,7 @@ async fn consume(address: &BrokerAddress, queue: &str, store: &Store) -> Result<
     }
 }
 
-/// Whether there is nothing more to do. No audit row and no event, as in tutorials.
+/// Returns whether the order needs no more work. Writes no audit row and no event, as in tutorials.
 async fn close(store: &Store, id: &str) -> Result<bool> {
     const LOOK: &str = include_str!("../sql/tutorial_look.sql");
     const CLOSE: &str = include_str!("../sql/tutorial_close.sql");
@@ -146,7 +146,7 @@ async fn close(store: &Store, id: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes events in batches, publishes them where there is a `client`, and deletes them.
+/// Takes events in batches, publishes them if there is a `client`, and deletes them.
 async fn relay(
     store: &Store,
     client: Option<&RawClient>,
@@ -159,7 +159,7 @@ async fn relay(
     }
 }
 
-/// Whether there were any.
+/// Returns whether there were any events.
 async fn relay_batch(
     store: &Store,
     client: Option<&RawClient>,
@@ -187,13 +187,13 @@ async fn relay_batch(
     Ok(!ids.is_empty())
 }
 
-/// The name of an event and its order, by its place: two of each order, one right behind the other, so that a relay cannot
-/// publish all of a batch at once.
+/// The name of an event, and its order. Each order has two successive events, so that a relay cannot publish a whole batch
+/// at once.
 pub fn event(place: usize) -> (&'static str, String) {
     (["order.paid", "order.shipped"][place % 2], format!("order-{}", place / 2))
 }
 
-/// The messages that a relay makes of so many events.
+/// The messages of `count` events.
 fn events(exchange: &str, count: usize) -> Vec<Message> {
     let message = |place: usize| {
         let (name, order_id) = event(place);
@@ -204,9 +204,9 @@ fn events(exchange: &str, count: usize) -> Vec<Message> {
     (0..count).map(message).collect()
 }
 
-/// The AMQP client by itself: one loop, one channel, a window of unconfirmed messages.
+/// The AMQP client alone: one loop, one channel, a window of unconfirmed messages.
 pub struct RawClient {
-    /// The connection, which ends with this.
+    /// The connection, which is closed when this is dropped.
     _link: Link,
     channel: Channel,
 }
@@ -219,8 +219,8 @@ impl RawClient {
         Ok(Self { _link: link, channel })
     }
 
-    /// Publishes them persistent, mandatory where they need a route; returns when each has its confirm. What is returned or
-    /// refused is not there, which is counted elsewhere.
+    /// Publishes persistent messages, mandatory if they need a route; returns when each is confirmed. Returned and refused
+    /// messages are missing, and the receiver counts them.
     pub async fn publish(&self, messages: &[Message]) -> Result<()> {
         let mut confirms = FuturesUnordered::new();
         for message in messages {
@@ -246,14 +246,14 @@ impl RawClient {
     }
 }
 
-/// The floor: what the database alone needs, with all ids known beforehand. A part of the benchmark's process.
+/// The floor: the database alone, with all ids known beforehand. A part of the benchmark's process.
 pub struct PlainSql {
     client: Connection,
     statement: Statement,
 }
 
 impl PlainSql {
-    /// Connects, and has the statement planned: five times for its parameters, then once for all.
+    /// Connects and plans the statement: five times for its parameters, then once for all.
     /// <https://www.postgresql.org/docs/current/sql-prepare.html>
     pub async fn open(store: &Store) -> Result<Self> {
         const SQL: &str = include_str!("../sql/plain.sql");
@@ -266,7 +266,6 @@ impl PlainSql {
         Ok(plain_sql)
     }
 
-    /// Closes orders in one statement.
     pub async fn close(&mut self, ids: &[&str]) -> Result<()> {
         self.client.execute(&self.statement, &[&ids]).await?;
         Ok(())

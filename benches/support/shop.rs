@@ -1,4 +1,4 @@
-//! A large shop: 10,000 SKUs by Zipf, two items per order; its tables, its notices, and what became of its orders.
+//! A large shop: 10,000 SKUs by Zipf, two items per order; its tables, its notices, and the result of its orders.
 
 use std::{
     collections::BTreeMap,
@@ -15,17 +15,17 @@ use super::{Result, report::Number, stage::Stage};
 
 const SKUS: u32 = 10_000;
 const ITEMS: usize = 2;
-/// The same orders each time.
+/// Gives the same orders each time.
 const SEED: u64 = 9;
-/// Pieces of each SKU, in orders or not.
+/// Pieces of each SKU, reserved or not.
 const STOCK: i64 = 1_000_000;
 /// Orders inserted by one statement.
 const CHUNK: usize = 5_000;
-/// Timers, and messages on their way to the broker, at once.
+/// Most timers and unconfirmed messages.
 const AT_ONCE: usize = 4_000;
-/// The shortest round trip of so many says the database's time best.
+/// Number of readings; the shortest round trip gives the best reading of the database's time.
 const READINGS: usize = 5;
-/// What the id of every order and SKU begins with.
+/// Prefix of every order id and SKU.
 const PREFIX: &str = "bench-";
 
 /// An order: its deadline in microseconds since 1970 by the database's clock, and pieces by SKU.
@@ -36,7 +36,7 @@ pub struct Order {
     items: BTreeMap<u32, i64>,
 }
 
-/// Makes orders; each of these makes the same.
+/// Makes orders; every generator makes the same.
 pub struct Generator {
     popularity: WeightedIndex<f64>,
     rng: StdRng,
@@ -49,7 +49,7 @@ impl Generator {
         Ok(Self { popularity, rng: StdRng::seed_from_u64(SEED) })
     }
 
-    /// `count` orders, the deadline of each by its place.
+    /// Makes `count` orders; `due_us` returns the deadline for an index.
     pub fn orders(
         &mut self,
         name: &str,
@@ -63,7 +63,7 @@ impl Generator {
         (0..count).map(order).collect()
     }
 
-    /// The same without a SKU, or each with it.
+    /// Like [`Self::orders`], without the SKU in any order, or with it in each.
     pub fn orders_with(
         &mut self,
         sku: u32,
@@ -101,8 +101,8 @@ pub async fn reset(store: &Store) -> Result<()> {
     reserve(store, (0..SKUS).map(|sku| (sku, 0))).await
 }
 
-/// Adds orders, and reserves what is in them. As autovacuum and the checkpointer leave the tables after a while: plans are
-/// for tables of this size, and no checkpoint falls into what is measured.
+/// Inserts orders, and reserves their stock. Vacuums, analyzes and makes a checkpoint, as autovacuum and the checkpointer do
+/// after a while: plans fit tables of this size, and no checkpoint disturbs the measurement.
 pub async fn insert(store: &Store, orders: &[Order]) -> Result<()> {
     const SQL: &str = include_str!("../sql/load.sql");
     let mut reserved = BTreeMap::<u32, i64>::new();
@@ -125,7 +125,7 @@ pub async fn insert(store: &Store, orders: &[Order]) -> Result<()> {
         client.execute(SQL, &[&ids, &due_us, &of, &skus, &quantities]).await?;
     }
     client.batch_execute("VACUUM (ANALYZE) orders, order_items, stock, closures, outbox").await?;
-    // Few orders say nothing of speed, and everybody on the server waits for its files.
+    // Few orders do not measure speed, and a checkpoint delays all users of the server.
     if orders.len() > CHUNK {
         let _not_permitted = client.batch_execute("CHECKPOINT").await;
     }
@@ -147,7 +147,7 @@ pub async fn lock(transaction: &Transaction<'_>, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// What the database's clock says at an instant of this process.
+/// The database's clock at an instant of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     us: i64,
@@ -155,7 +155,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Asks the database; right to half of a round trip.
+    /// Reads the database's clock, with an error of at most half a round trip.
     pub async fn read(store: &Store) -> Result<Self> {
         const SQL: &str = include_str!("../sql/clock.sql");
         let client = store.client().await?;
@@ -171,29 +171,30 @@ impl Clock {
         Ok(best.1)
     }
 
-    /// Microseconds since 1970 `from_now`.
+    /// Microseconds since 1970, `from_now`.
     pub fn us_in(&self, from_now: Duration) -> i64 {
         self.us + i64::try_from((self.at.elapsed() + from_now).as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// The instant here at which the database's clock says so many microseconds since 1970; of the past, the earliest known.
+    /// The local instant of a time of the database's clock, in microseconds since 1970; for the past, the earliest known
+    /// instant.
     pub fn instant(&self, us: i64) -> Instant {
         self.at + Duration::from_micros(u64::try_from(us - self.us).unwrap_or(0))
     }
 }
 
-/// How the notice of an order is published.
+/// A notice of an order, with the time to publish it.
 pub struct Notice<'a> {
     pub order: &'a Order,
     pub at: Instant,
     pub route: Route,
-    /// So long before the deadline its `expiration` ends; otherwise what it goes through says how long it waits.
+    /// The `expiration` ends this time before the deadline. With `None`, the level or ladder on its route delays the notice.
     ///
     /// <https://www.rabbitmq.com/docs/ttl#per-message-ttl-in-publishers>
     pub expires_early: Option<Duration>,
 }
 
-/// Publishes each at its instant, and waits for the confirms; how late the latest was.
+/// Publishes each notice at its instant, and waits for the confirms; returns the lateness of the latest one.
 pub async fn publish(
     publisher: &Publisher,
     clock: Clock,
@@ -208,7 +209,7 @@ pub async fn publish(
         let mut message = Message::notice(route, &notice);
         if let Some(early) = expires_early {
             let rest = clock.instant(order.due_us).saturating_duration_since(now);
-            // Rounded up: no notice comes before its time.
+            // Rounded up, so that no notice expires early.
             let waits_ms = rest.saturating_sub(early).as_millis() + 1;
             message.properties.expiration = Some(waits_ms.to_string());
         }
@@ -219,7 +220,7 @@ pub async fn publish(
     publishing.try_fold(Duration::ZERO, async |most, late| Ok(most.max(late))).await
 }
 
-/// What became of orders: how late, in which ways they were closed, and what is wrong.
+/// The result of orders: lateness, ways in which they were closed, and errors.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub late: Vec<Number>,
@@ -228,7 +229,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Looks at all orders, their closures, and all stock; at those called `name` for lateness. The tutorial writes no
+    /// Checks all orders, their closures, and all stock; reads the lateness of orders called `name`. The tutorial writes no
     /// closures.
     pub async fn read(stage: &Stage, name: &str, count: usize, audited: bool) -> Result<Self> {
         const INVARIANTS: &str = include_str!("../../sql/invariants.sql");
@@ -261,7 +262,7 @@ impl Outcome {
     }
 }
 
-/// Half of the times, 99 of 100, and all of them are at most so long, in milliseconds; as many of these as there are names.
+/// The percentiles 50, 99 and 100 in milliseconds, for at most three names.
 pub fn percentiles<const N: usize>(
     names: [&'static str; N],
     times: impl IntoIterator<Item = Duration>,
@@ -275,7 +276,6 @@ pub fn percentiles<const N: usize>(
     names.into_iter().zip([at(50), at(99), at(100)]).collect()
 }
 
-/// A number per second.
 pub fn per_second(number: usize, took: Duration) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX)) / took.as_secs_f64()
 }

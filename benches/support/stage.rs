@@ -1,4 +1,4 @@
-//! A virtual host and a schema of a benchmark's own, and the topologies in it.
+//! A virtual host and a schema for a benchmark, and the topologies in it.
 
 use std::fmt;
 
@@ -10,29 +10,29 @@ use url::Url;
 
 use super::{Result, options::Options, say, usage::Meters};
 
-/// For what a benchmark does itself: inserting, looking, and plain SQL.
+/// Connections of the benchmark itself: inserts, polls, and plain SQL.
 const CONNECTIONS: usize = 8;
 
-/// What a benchmark works on.
+/// The broker and the database of a benchmark.
 pub struct Stage {
     pub address: BrokerAddress,
     pub management: Management,
     pub store: Store,
     pub meters: Meters,
     pub server: Server,
-    /// For files of a round.
+    /// Folder for files of a round.
     pub folder: TempDir,
-    /// How a process of its own reaches the same broker, database and schema.
+    /// Settings for processes that use the same broker, database and schema.
     pub environment: Vec<(&'static str, String)>,
-    /// The database, for a store of its own.
+    /// URL of the database, for another store.
     pub url: String,
-    /// Of both virtual host and schema.
+    /// Name of virtual host and schema.
     pub name: String,
     vhost: Url,
 }
 
 impl Stage {
-    /// Makes both.
+    /// Creates the virtual host and the schema.
     pub async fn open(options: &Options) -> Result<Self> {
         let name = format!("overdue_bench_{}", std::process::id());
         let mut broker = Url::parse(&options.broker_url)?;
@@ -50,7 +50,7 @@ impl Stage {
             ("OVERDUE_DATABASE__URL", options.database_url.clone()),
             ("OVERDUE_DATABASE__SEARCH_PATH", name.clone()),
             ("OVERDUE_LOG__FILTER", "warn".to_owned()),
-            // One port is not for several workers.
+            // Several workers cannot share a port.
             ("OVERDUE_WORKER__LISTEN", String::new()),
         ];
         let stage = Self {
@@ -73,7 +73,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Deletes both.
+    /// Deletes the virtual host and the schema.
     pub async fn close(&self) -> Result<()> {
         let name = &self.name;
         let drop = format!("DROP SCHEMA IF EXISTS {name} CASCADE");
@@ -82,7 +82,7 @@ impl Stage {
         Ok(dropped?)
     }
 
-    /// Declares a topology; gives it, and its file.
+    /// Declares a topology; returns it with the path of its file.
     pub async fn topology(&self, text: &str) -> Result<(Topology, String)> {
         let topology = Topology::parse(text).map_err(|wrong| format!("{wrong:?}"))?;
         TopologyChange::new(&self.management, &topology).apply().await?;
@@ -103,7 +103,7 @@ pub struct Server {
     version: String,
     fsync: String,
     synchronous_commit: String,
-    /// `track_commit_timestamp`: whether lateness ends with the commit.
+    /// `track_commit_timestamp`: whether lateness is measured to the commit.
     pub commit_times: bool,
 }
 

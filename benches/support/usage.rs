@@ -1,4 +1,5 @@
-//! CPU time of the worker, the database and the broker, and memory of the worker; and what the host of this machine took.
+//! CPU time of the worker, the database and the broker, memory of the worker, and CPU time that the host of this machine
+//! stole.
 
 use std::{
     fs,
@@ -8,20 +9,20 @@ use std::{
 
 use super::{options::Options, report::Number};
 
-/// Of `/proc/<pid>/stat`: `USER_HZ` is 100 on every architecture that servers have.
+/// Unit in `/proc/<pid>/stat`: `USER_HZ` is 100 on every architecture of servers.
 ///
 /// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
 const TICK: Duration = Duration::from_millis(10);
 
-/// The file with the CPU time of each container.
+/// Files with the CPU time of the containers.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
     database: Option<String>,
-    /// Of each node; of none where one of them is not counted.
+    /// A file of each node; empty if one node cannot be counted.
     broker: Vec<String>,
 }
 
-/// CPU time so far, at one moment.
+/// CPU times at one moment.
 pub struct Reading {
     at: Instant,
     worker: Option<Duration>,
@@ -31,7 +32,7 @@ pub struct Reading {
 }
 
 impl Meters {
-    /// Those that are named, or that publish the ports of the URLs.
+    /// Finds the named containers, or the containers that publish the ports of the URLs.
     pub fn find(options: &Options) -> Self {
         let of_url = |url: &str| publishing(url::Url::parse(url).ok()?.port()?);
         let database = options.database_container.clone();
@@ -52,7 +53,7 @@ impl Meters {
         meters.into_iter().filter(|(_, is_missing)| *is_missing).map(|(name, _)| name).collect()
     }
 
-    /// Reads all of them; `processes` are what closes the orders.
+    /// Reads all CPU times; `processes` close the orders.
     pub fn read(&self, processes: &[u32]) -> Reading {
         let of = |file: &String| cpu_of(&fs::read_to_string(file).ok()?);
         let broker = self.broker.iter().map(of).sum::<Option<Duration>>();
@@ -69,12 +70,12 @@ impl Meters {
 }
 
 impl Reading {
-    /// What closes the orders has used since its start, in seconds.
+    /// CPU time of the processes that close the orders, since their start, in seconds.
     pub fn worker_s(&self) -> Option<f64> {
         self.worker.map(|used| used.as_secs_f64())
     }
 
-    /// What was used from then to now, in seconds, where it is counted.
+    /// CPU time between two readings, in seconds, as far as it is counted.
     pub fn until(&self, later: &Self) -> Vec<Number> {
         let between = |name, before: Option<Duration>, after: Option<Duration>| {
             Some((name, after?.saturating_sub(before?).as_secs_f64()))
@@ -101,7 +102,7 @@ fn publishing(port: u16) -> Option<String> {
     found.lines().next().map(str::to_owned)
 }
 
-/// Where the CPU time of a container stands, with either version of control groups.
+/// Path of the file with the CPU time of a container, for both versions of control groups.
 ///
 /// <https://docs.kernel.org/admin-guide/cgroup-v2.html>, <https://docs.kernel.org/admin-guide/cgroup-v1/cpuacct.html>
 fn cpu_file(container: &str) -> Option<String> {
@@ -109,7 +110,7 @@ fn cpu_file(container: &str) -> Option<String> {
     let groups = fs::read_to_string(format!("/proc/{}/cgroup", process.trim())).ok()?;
     let files = groups.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        // `/` would be the whole machine: this process is in a namespace of its own.
+        // `/` would be the whole machine: this process has its own namespace.
         let file = match controllers {
             _ if path == "/" => return None,
             "" => format!("/sys/fs/cgroup{path}/cpu.stat"),
@@ -120,7 +121,7 @@ fn cpu_file(container: &str) -> Option<String> {
     files.into_iter().next()
 }
 
-/// Nanoseconds, or `usage_usec` among others.
+/// Parses nanoseconds, or the line `usage_usec`.
 fn cpu_of(text: &str) -> Option<Duration> {
     if let Ok(ns) = text.trim().parse() {
         return Some(Duration::from_nanos(ns));
@@ -135,10 +136,10 @@ fn engine(arguments: &[&str]) -> Option<String> {
     (output.status.success() && !text.trim().is_empty()).then_some(text)
 }
 
-/// User and system time of a process so far.
+/// User and system time of a process since its start.
 fn process_cpu(process: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program is in parentheses, and may have anything in it. Then fields 3, 4, …; 14 and 15 are the times.
+    // The name of the program is in parentheses, and may contain anything. Then fields 3, 4, …; 14 and 15 are the times.
     let (_, after_name) = stat.rsplit_once(')')?;
     let field = |place: usize| after_name.split_whitespace().nth(place)?.parse::<u32>().ok();
     Some(TICK * field(11)?.saturating_add(field(12)?))
@@ -152,13 +153,13 @@ pub fn memory_mib(process: u32, field: &str) -> f64 {
     f64::from(kilobytes.unwrap_or_default()) / 1_024.0
 }
 
-/// CPU time of all cores so far, and what the host gave to others of it.
+/// CPU time of all cores since boot, and the part that the host gave to others.
 ///
 /// <https://man7.org/linux/man-pages/man5/proc_stat.5.html>
 fn machine_ticks() -> Option<(u64, u64)> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; what guests use is in the first two.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the first two include guests.
     let ticks: Vec<u64> =
         line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     Some((ticks.iter().sum(), *ticks.get(7)?))

@@ -1,4 +1,4 @@
-//! The webhook that an alert sends to.
+//! The webhook of an alert.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -13,67 +13,66 @@ use crate::{
     tls::{Parameters, Tls, Verification, refusal},
 };
 
-/// From the connection to the answer.
+/// Time limit from the connection attempt to the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For the rest of an answer whose status is there.
+/// Time limit for the body of an answer after its status.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
-/// So much of an answer is read, in bytes.
+/// Bytes of an answer that are read.
 const READ_BYTES: usize = 4_096;
-/// So much of it is shown, in characters.
+/// Characters of an answer that are shown.
 const SHOWN: usize = 200;
 
-/// Stands for what is secret.
+/// Replaces a secret.
 const HIDDEN: &str = "***";
-/// Shorter parts of a URL are in many words, in bytes.
+/// Shorter parts of a URL, in bytes, are not hidden: many words contain them.
 const OF_URL: usize = 3;
-/// Shorter words of a body are none that open anything, in bytes.
+/// Shorter words of a body, in bytes, are not hidden: they are too short for a key.
 const OF_BODY: usize = 8;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// A webhook that is down for hours is asked so seldom.
+/// The interval of attempts while a webhook is down for hours.
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
-/// The other side has a message and may have taken it: it does not get the same one again soon.
+/// The webhook has the message and may have accepted it: the alert does not repeat it soon.
 const NOT_SOON: Option<Duration> = Some(LONGEST_PAUSE);
-/// If the other side asks for a longer one, at most this long: it may be wrong.
+/// Limit for a longer pause that the webhook requests, because its `Retry-After` may be wrong.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
-/// How messages name what is set.
+/// Names of the settings in error messages.
 const PARAMETERS: Parameters = Parameters { ca: "ca_file", certificate: "", key: "" };
 
-/// The body unless the settings name another one: Slack, Mattermost and Rocket.Chat take it.
+/// The default body; Slack, Mattermost and Rocket.Chat accept it.
 const BODY: &str = r#"{"text": "{text}"}"#;
 
-/// A message that was not taken, as far as is known here.
+/// A message that the webhook refused or did not confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// In one line and without the URL: its path may be a secret.
+    /// A line without the URL, whose path may be a secret.
     pub(crate) reason: String,
-    /// When to try again at the earliest.
+    /// Shortest pause before the next attempt.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The pause after this many failures in a row: 2 s, 4 s … 2 min, or what the other side has asked for.
+/// The pause after this many consecutive failures: 2 s, 4 s … 2 min, or a longer pause that the webhook requests.
 pub fn pause(failures: u32, retry_after: Option<Duration>) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
     pause.max(retry_after.unwrap_or_default().min(LONGEST_ASKED))
 }
 
-/// Where one alert sends its messages, and in which form.
+/// URL, body and client of one alert.
 pub(super) struct Channel {
     url: Url,
     body: Template,
     client: Client,
-    /// The answer to a message that is taken contains this.
+    /// Text that must be in the answer to an accepted message.
     answer_contains: Option<String>,
-    /// What is in no answer that is shown: the other side may quote what it got. The longest first.
+    /// Secrets that are removed from shown answers, longest first: the webhook may quote the request.
     secrets: Vec<String>,
 }
 
 impl Channel {
-    /// Reads the files and blocks meanwhile, so it is for the start of a command. No error quotes the URL or the body.
+    /// Reads the files, which blocks: call it when a command starts. No error quotes the URL or the body.
     pub(super) fn new(alert: &AlertSettings) -> Result<Self, String> {
         let url = alert.url()?;
         let body = alert.body()?.map_or_else(|| Template::parse(BODY), Ok)?;
@@ -87,14 +86,14 @@ impl Channel {
         format!("{}://{}{port}", self.url.scheme(), self.url.host_str().unwrap_or_default())
     }
 
-    /// An answer as it may be shown.
+    /// The answer in one line, without secrets.
     fn shown(&self, answer: &str) -> String {
         let hide = |text: String, secret: &String| text.replace(secret, HIDDEN);
         one_line(self.secrets.iter().fold(answer.trim().to_owned(), hide))
     }
 
-    /// What the other side answered, in one line and without what is secret.
-    /// After an error it may have taken the message all the same.
+    /// Sends the message and returns the webhook's answer, in one line and without secrets. After an error the webhook may
+    /// have accepted the message anyway.
     pub(super) async fn send(
         &self,
         message: &Message,
@@ -146,7 +145,7 @@ impl Channel {
     }
 }
 
-/// The parts of a URL behind its host, and before it; of a body the long words, but for the names of JSON's members.
+/// Secrets in the URL (user, path, query) and in the body (long words that are not keys of JSON objects).
 fn secrets(url: &Url, body: &Template) -> Vec<String> {
     let path = url.path_segments().into_iter().flatten();
     let query = url.query().unwrap_or_default().split(['&', '=']);
@@ -173,12 +172,13 @@ fn client(alert: &AlertSettings, is_secure: bool) -> Result<Client, String> {
     } else {
         Client::builder().tls_certs_only([])
     };
-    // Messages are hours apart. A redirect would make a GET without a body of it, and be answered 200.
+    // Messages are hours apart, so no connection is kept. A redirect would become a GET without a body, and be answered with
+    // 200.
     let client = client.pool_max_idle_per_host(0).redirect(redirect::Policy::none());
     client.connect_timeout(CONNECT_TIMEOUT).build().map_err(|error| error.to_string())
 }
 
-/// The beginning of an answer, or what of it comes in time, and whether that is all that is asked for.
+/// The beginning of an answer, as far as it arrives in time; and whether all bytes to read arrived.
 async fn beginning(mut response: Response) -> (String, bool) {
     let mut read = Vec::new();
     let reading = async {

@@ -1,4 +1,4 @@
-//! What an alert says, and who says it.
+//! The message of an alert, and its sender.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::{
     text::{about, one_line},
 };
 
-/// The longest reason in a message, in characters: what brokers and databases say has no bound of its own.
+/// Longest reason in a message, in characters: texts of brokers and databases have no limit.
 const LONGEST: usize = 400;
 
-/// A condition begins, goes on or is over.
+/// A condition that begins, continues or is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is about; `None` for a test.
+    /// Condition of the alert; `None` for a test.
     pub condition: Option<Condition>,
-    /// It has ended.
+    /// Whether the condition has ended.
     pub is_over: bool,
-    /// What was seen last.
+    /// Text of the last observation.
     pub text: String,
-    /// From its beginning until now.
+    /// Time since the condition began.
     pub lasted: Duration,
 }
 
-/// Who says it.
+/// Alert, topology and machine of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
     /// The name of the alert in the settings.
@@ -42,18 +42,18 @@ impl Message {
         Self { condition: None, is_over: false, text, lasted: Duration::ZERO }
     }
 
-    /// What it is about, for the log: `parked`, or `parked is over`.
+    /// Name and state for the log: `parked`, or `parked is over`.
     pub fn about(&self) -> String {
         let over = if self.is_over { " is over" } else { "" };
         format!("{}{over}", self.condition.map_or("test", Condition::name))
     }
 
-    /// The beginning of its line.
+    /// The beginning of [`Self::line`].
     fn title(&self, sender: &Sender<'_>) -> String {
         format!("[overdue {}] {} on {}", sender.topology, self.about(), sender.host)
     }
 
-    /// All of it in one line.
+    /// The whole message in one line.
     pub fn line(&self, sender: &Sender<'_>) -> String {
         let (title, lasted) = (self.title(sender), about(self.lasted));
         let text: String = one_line(&self.text).chars().take(LONGEST).collect();
@@ -64,12 +64,12 @@ impl Message {
         }
     }
 
-    /// The body, in the form that the other side wants.
+    /// The request body, from the template of the alert.
     pub fn body(&self, template: &Template, sender: &Sender<'_>) -> String {
         template.filled(|placeholder| self.value(placeholder, sender))
     }
 
-    /// What stands for a placeholder. Chats give `<` a meaning (`<!channel>` notifies everybody), so no value has one.
+    /// The value of a placeholder. Chats interpret `<` (`<!channel>` notifies all members), so `<` and `>` are replaced.
     fn value(&self, placeholder: &str, sender: &Sender<'_>) -> String {
         let value = match placeholder {
             "title" => self.title(sender),

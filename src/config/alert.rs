@@ -1,4 +1,4 @@
-//! `[[alert]]`: what is reported, to whom, and when.
+//! `[[alert]]`: conditions to report, webhook and timing.
 
 use std::{
     collections::BTreeSet,
@@ -13,39 +13,39 @@ use url::Url;
 use super::{secret_url::SecretText, settings::within, template::Template};
 use crate::{condition::Condition, topology::level::Interval};
 
-/// Messages about what is wrong, to a webhook.
+/// Messages about faults, to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AlertSettings {
-    /// What messages and metrics call it; it has to be there.
+    /// Name in messages and metrics; required.
     #[schemars(example = &"on-call")]
     pub name: String,
-    /// URL of the webhook; it is a secret as a whole.
+    /// URL of the webhook; all of it is a secret.
     #[schemars(example = &"https://example.com/hook")]
     pub url: Option<SecretText>,
-    /// A file with that URL.
+    /// File with the URL.
     #[schemars(example = &"webhook.url")]
     pub url_file: Option<PathBuf>,
-    /// What is sent, with placeholders; it may hold a key of the other side.
+    /// Body of the request, with placeholders; it may contain a key of the webhook.
     #[schemars(example = &"{\"text\": \"{text}\"}")]
     pub body: Option<SecretText>,
-    /// A file with it.
+    /// File with the body.
     #[schemars(example = &"webhook.json")]
     pub body_file: Option<PathBuf>,
-    /// A webhook has taken a message if its answer contains this.
+    /// Text in the answer of a webhook that has accepted a message.
     #[schemars(example = &"\"errcode\":0")]
     pub answer_contains: Option<String>,
-    /// The CAs that are trusted, PEM; otherwise those of the machine.
+    /// File with trusted CAs, PEM; default: the CAs of the machine.
     #[schemars(example = &"ca.pem")]
     pub ca_file: Option<PathBuf>,
-    /// The conditions that it is on.
+    /// Conditions that the alert reports.
     #[schemars(example = ["not-ready", "late"])]
     pub on: BTreeSet<Condition>,
-    /// A worker that is not ready for this long is worth a message.
+    /// Report a worker that has not been ready for this long.
     pub not_ready_for: Interval,
-    /// A condition that was not seen for this long is over; at `0s` when it is not seen once.
+    /// A condition that was not observed for this long is over; at `0s`, when one reading does not observe it.
     pub over_after: Interval,
-    /// A condition that is still wrong after this long is reported again; at least a minute.
+    /// Report a condition again that is still wrong after this long; at least a minute.
     #[serde(deserialize_with = "within::<_, 60_000, { u64::MAX }>")]
     pub again_after: Interval,
 }
@@ -69,7 +69,7 @@ impl Default for AlertSettings {
 }
 
 impl AlertSettings {
-    /// Where messages go. It blocks while it reads the file, so it is for the start of a command. No error quotes it.
+    /// The URL of the webhook. Reading the file blocks: call this when a command starts. No error quotes the URL.
     pub(crate) fn url(&self) -> Result<Url, String> {
         let text = text("url_file", self.url.as_ref(), self.url_file.as_deref())?;
         let url = Url::parse(text.ok_or("url is missing")?.expose().trim()).ok();
@@ -79,14 +79,15 @@ impl AlertSettings {
         })
     }
 
-    /// What is sent, if it is not the usual text. It blocks while it reads the file, as [`Self::url`] does.
-    /// No error quotes more than a placeholder of it.
+    /// The body, if the settings have one. Reading the file blocks, as in [`Self::url`]. Errors quote only placeholders of
+    /// the body.
     pub(crate) fn body(&self) -> Result<Option<Template>, String> {
         let text = text("body_file", self.body.as_ref(), self.body_file.as_deref())?;
         text.map(|text| Template::parse(text.expose())).transpose()
     }
 
-    /// What does not go together; if all of it does, what of it cannot be used. Files are for those who send.
+    /// Settings that contradict each other; if there are none, a URL or a body that cannot be used. Only commands
+    /// that send alerts read the files.
     fn mistakes(&self) -> Vec<String> {
         let disagreements = self.disagreements();
         if !disagreements.is_empty() {
@@ -117,7 +118,7 @@ impl AlertSettings {
     }
 }
 
-/// What is wrong with the alerts, each with its index.
+/// Mistakes of all alerts, each with the index of its alert.
 pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<(usize, String)> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
@@ -131,7 +132,7 @@ pub(super) fn mistakes(alerts: &[AlertSettings]) -> Vec<(usize, String)> {
     found
 }
 
-/// A text that stands in the settings or in a file.
+/// A text from the settings or from a file.
 fn text(
     key: &str,
     text: Option<&SecretText>,

@@ -1,4 +1,4 @@
-//! The files that settings come from, and who else can write or read them.
+//! The files of settings, and other users' access to them.
 
 use std::{
     env,
@@ -11,14 +11,14 @@ use rustix::process::geteuid;
 
 use crate::doctor::facts::ExposedFile;
 
-/// What was read.
+/// Paths of the files that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsFiles {
-    /// `overdue.toml`, or the file that was named; none where only defaults, the environment and flags say something.
+    /// `overdue.toml`, or the file that was named; `None` if all settings come from defaults, environment and flags.
     pub settings: Option<PathBuf>,
-    /// Those with a password or a key.
+    /// Files with a password or a key.
     pub secret: Vec<PathBuf>,
-    /// Those with the URLs of broker, management API and database, where flags name them.
+    /// Files with the URLs of broker, management API and database, if flags name them.
     pub urls: [Option<PathBuf>; 3],
 }
 
@@ -29,7 +29,7 @@ impl SettingsFiles {
     }
 }
 
-/// As libpq judges a key: it is its owner's alone, or root's and a group's, which may read it.
+/// Accepts the same modes as libpq for a key: private to its owner, or owned by root and readable by a group.
 /// <https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-CLIENTCERT>
 fn exposed(path: &Path) -> Option<ExposedFile> {
     let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
@@ -38,11 +38,11 @@ fn exposed(path: &Path) -> Option<ExposedFile> {
     (mode != enough).then(|| ExposedFile { path: path.display().to_string(), mode, enough })
 }
 
-/// Why a settings file that was found in a folder or above it, and not named, is not used: in a folder such as /tmp it may be
-/// anybody's, and it names SQL that runs with the user's own login, and files that only the user can read.
+/// Why a settings file that was found in a folder or above it, and not named, is not used. In a folder such as /tmp any user
+/// may have written it. It names SQL that runs with the user's own login, and files that only the user can read.
 ///
-/// In a job of a CI system a container's root works in the folder of another user: there the file may be that user's, if nobody
-/// else can put one there. Outside of a job it may not, as with git: a person may have been led into the folder.
+/// In a CI job, a container's root works in the folder of another user. The file may belong to that user, if no other user
+/// can write to the folder. Outside of a job this is refused, as in git: an attacker may have led the user into the folder.
 pub(super) fn distrusted(path: &Path, current: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let owner = file.uid();

@@ -1,5 +1,5 @@
-//! The layers of settings: defaults, file, environment, flags; each beats the one before it. What cannot be used is reported
-//! with its file and line, its variable or its flag, and never quoted: it may hold a password.
+//! The layers of settings: defaults, file, environment, flags; each overrides the previous one. Errors name file and line,
+//! variable or flag. They never quote a value: it may contain a password.
 
 use std::{
     env, fs,
@@ -29,27 +29,27 @@ use crate::{
     text::counted,
 };
 
-/// Read when it is there; another one is named with `--config`.
+/// Default settings file, if it exists; `--config` names another one.
 const SETTINGS_FILE: &str = "overdue.toml";
 const PREFIX: &str = "OVERDUE_";
-/// Names the settings file, as `--config` does: for what is run by hand beside a worker in a container.
+/// Names the settings file, as `--config` does: for commands that are run by hand in the container of a worker.
 const FILE_VARIABLE: &str = "OVERDUE_CONFIG";
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file named with `--config` or `OVERDUE_CONFIG` is not there.
+    /// The file named with `--config` or `OVERDUE_CONFIG` does not exist.
     #[error("there is no settings file {}", .0.display())]
     NoFile(PathBuf),
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("cannot read the settings file {}: {error}", path.display())]
     Unread {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// The file was found, not named, and is somebody else's.
+    /// The file was found, not named, and another user can write it.
     #[error(
         "the settings file {0} is not used: {reason}. Look at it; then name it, with --config {0} or OVERDUE_CONFIG={0}, or name another one",
         path.display()
@@ -57,10 +57,10 @@ pub enum SettingsError {
     Distrusted {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// Owner or mode that makes the file unsafe.
         reason: String,
     },
-    /// What cannot be used, each with its file and line, its variable or its flag.
+    /// Unusable keys and values, each with its file and line, its variable or its flag.
     #[error("{} in the settings\n{}", counted(.0.len(), "mistake"), .0.join("\n"))]
     Mistakes(Vec<String>),
 }
@@ -69,8 +69,8 @@ impl Settings {
     /// Reads all layers.
     ///
     /// # Errors
-    /// A file that was named is not there. Keys and values that cannot be used, all at once; if there is none, a text
-    /// that its key does not take; if there is none, everything that does not go together.
+    /// A named file does not exist; otherwise all keys and values that cannot be used; otherwise a text that its key does
+    /// not accept; otherwise all settings that contradict each other.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
         let file = SettingsFile::read(file)?;
         let broken = |mistake| SettingsError::Mistakes(vec![file.picture(&mistake)]);
@@ -96,7 +96,7 @@ impl Settings {
             layers.extract().map_err(|Error { path, metadata, kind, .. }| {
                 let message = match kind {
                     Kind::Message(message) => message,
-                    // Keys, types and words were checked before.
+                    // The schema has already checked keys, types and words.
                     _ => "this cannot be used".to_owned(),
                 };
                 SettingsError::Mistakes(vec![place(&path, metadata.as_ref(), message)])
@@ -113,7 +113,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// `in_file` says whether a key is from `file`.
+    /// `in_file` returns whether a key is from `file`.
     fn files_read(
         &self,
         file: PathBuf,
@@ -141,7 +141,7 @@ impl Settings {
     }
 }
 
-/// What does not go together: the key, and what is wrong.
+/// Settings that contradict each other: the key and the error.
 fn disagreements(settings: &Settings) -> Vec<(Vec<String>, String)> {
     let effects = settings.effects.iter().flat_map(|(name, keys)| {
         let mistakes = keys.description(name).err().unwrap_or_default();
@@ -161,7 +161,6 @@ fn none(mistakes: Vec<String>) -> Result<(), SettingsError> {
     if mistakes.is_empty() { Ok(()) } else { Err(SettingsError::Mistakes(mistakes)) }
 }
 
-/// A part of the settings, and where it comes from.
 struct Layer {
     metadata: Metadata,
     table: Table,
@@ -177,7 +176,7 @@ impl Provider for Layer {
     }
 }
 
-/// The settings file; empty if there is none.
+/// The settings file; empty if there is no file.
 #[derive(Default)]
 struct SettingsFile {
     path: PathBuf,
@@ -185,7 +184,7 @@ struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// The file that was named, also by `OVERDUE_CONFIG`, or the one in this folder or the nearest above it.
+    /// The file named by the flag or by `OVERDUE_CONFIG`, otherwise the file in this folder or in the nearest above it.
     fn read(named: Option<&Path>) -> Result<Self, SettingsError> {
         let variable = env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
         let path = match named.or(variable.as_deref().map(Path::new)) {
@@ -228,7 +227,8 @@ fn found() -> Result<Option<PathBuf>, SettingsError> {
     }
 }
 
-/// What a settings file names (`topology`, `sql`, `url_file`, …) lies beside it, wherever the program is started.
+/// Makes the files that a settings file names (`topology`, `sql`, `url_file`, …) relative to its folder, not to the current
+/// one.
 fn beside(folder: &Path, table: &mut Table) {
     let is_file = |key: &str| key == "topology" || key.ends_with("sql") || key.ends_with("_file");
     for (key, value) in table {
@@ -245,7 +245,7 @@ fn beside(folder: &Path, table: &mut Table) {
     }
 }
 
-/// The text with `…` for everything but headers and keys, and a place of the text there.
+/// The text with `…` for everything but headers and keys, and the span at its new position.
 fn without_values(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     let is_plain = |text: &str| {
         text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' '))
@@ -259,7 +259,7 @@ fn without_values(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
             None if content.starts_with('[') && is_plain(header) => content.len(),
             _ => 0,
         };
-        // A character may begin after the sign.
+        // A multi-byte character may begin after the equals sign.
         let kept = if content.is_char_boundary(kept) { kept } else { kept - 1 };
         let end = begin + line.len();
         if (begin..end).contains(&span.start) || (end == text.len() && span.start >= end) {
@@ -280,12 +280,12 @@ fn without_values(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     (shown, marked)
 }
 
-/// The variables that are settings: `OVERDUE_WORKER__BATCH_SIZE` is `worker.batch_size`.
+/// Environment variables with settings: `OVERDUE_WORKER__BATCH_SIZE` is `worker.batch_size`.
 struct Environment {
-    /// Names, and the keys that they are.
+    /// Name of each variable, and the path of its key.
     variables: Vec<(String, Vec<String>)>,
     table: Table,
-    /// What is not even a value.
+    /// Errors of variables that have no key or no value.
     unusable: Vec<String>,
 }
 
@@ -306,7 +306,7 @@ impl Environment {
             });
             let kind = key.and_then(|key| key["type"].as_str());
             match value.into_string() {
-                // Other variables without two underscores belong to scripts.
+                // Other variables without two underscores belong to scripts and are ignored.
                 _ if path.len() == 1 && kind != Some("string") => {
                     read.unusable.extend(one_underscore(schema, &name, &path[0]));
                 }
@@ -326,7 +326,7 @@ impl Environment {
         read
     }
 
-    /// What the schema does not allow, each with its variable.
+    /// Values that the schema does not allow, each with its variable.
     fn mistakes(&self, schema: &Json) -> impl Iterator<Item = String> {
         let found = document::check(schema, &self.table).into_iter().map(|wrong| {
             let variable = self.variables.iter().find(|(_, path)| path.starts_with(&wrong.path));
@@ -352,7 +352,7 @@ fn typed(kind: Option<&str>, text: String) -> Value {
     value.unwrap_or(Value::String(text))
 }
 
-/// Whether there was a place for it.
+/// Returns whether the path could be inserted.
 fn insert(table: &mut Table, path: &[String], value: Value) -> bool {
     match path {
         [] => false,
@@ -367,7 +367,8 @@ fn insert(table: &mut Table, path: &[String], value: Value) -> bool {
     }
 }
 
-/// One underscore where two belong: it would be ignored, and another broker or database be used.
+/// The error for one underscore in the place of two: otherwise the variable would be ignored and another broker or database
+/// used.
 fn one_underscore(schema: &Json, name: &str, word: &str) -> Option<String> {
     keys(schema).into_iter().find_map(|section| {
         let key = word.strip_prefix(section)?.strip_prefix('_')?;

@@ -1,5 +1,5 @@
-//! Secrets among the settings: a URL with or without a password in it, and a text that is a secret as a whole. Shown they are
-//! `***`, so what is shown cannot be read back; defaults never pass through it.
+//! Secrets in the settings: a URL that may contain a password, and a text that is a secret as a whole. Their shown form has
+//! `***`, which cannot be read back; defaults never take this form.
 
 use std::path::PathBuf;
 
@@ -9,28 +9,28 @@ use url::{Url, form_urlencoded};
 
 use crate::secret::{Secret, has_late_at};
 
-/// Stands for the password where a URL is shown.
+/// Replaces the password in a shown URL.
 const HIDDEN: &str = "***";
 
-/// A URL that may hold a password; its `Debug` is `***`.
+/// A URL that may contain a password; its `Debug` is `***`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "String")]
 #[schemars(with = "String")]
 pub struct SecretUrl(Secret);
 
 impl SecretUrl {
-    /// The URL as it was written, for the one who connects to it.
+    /// The URL with its password, for a connection.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// Whether there is a password in it, as far as it can be read.
+    /// Whether the URL may contain a password.
     pub fn has_password(&self) -> bool {
         let shown = without_password(self.expose());
         shown.is_none_or(|shown| shown.contains(HIDDEN))
     }
 
-    /// The file with our key that it names for TLS.
+    /// The file with the client's private key that the URL names for TLS.
     pub(super) fn key_file(&self) -> Option<PathBuf> {
         let (_, query) = self.expose().rsplit_once('?')?;
         let mut parameters = form_urlencoded::parse(query.as_bytes());
@@ -45,7 +45,7 @@ impl From<String> for SecretUrl {
     }
 }
 
-/// For people: a URL without its password, and nothing of any other text. It cannot be read back.
+/// Shows a URL without its password, and any other text as `***`. The result cannot be read back.
 impl Serialize for SecretUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = without_password(self.expose());
@@ -53,16 +53,16 @@ impl Serialize for SecretUrl {
     }
 }
 
-/// `None` for a text that is not a URL, or may be read in two ways: all of it may be a password.
+/// `None` for a text that is not a URL, or that is ambiguous: all of it may be a password.
 fn without_password(url: &str) -> Option<String> {
-    // A fragment is none to PostgreSQL's clients, but a part of the last value.
+    // PostgreSQL's clients do not parse a fragment: it belongs to the last value.
     if has_late_at(url) || url.contains('#') {
         return None;
     }
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let begin = rest[..end].rfind('@').map_or(0, |at| at + 1);
-    // Several hosts are no URL to the standard.
+    // The URL standard does not allow several hosts.
     let hosts = &rest[begin..end];
     if let Some((first, _)) = hosts.split_once(',') {
         let single = format!("{scheme}://{}{first}{}", &rest[..begin], &rest[end..]);
@@ -75,7 +75,7 @@ fn without_password(url: &str) -> Option<String> {
     if url.password().is_some() {
         url.set_password(Some(HIDDEN)).ok()?;
     }
-    // PostgreSQL takes it as a parameter as well, and that of a key.
+    // PostgreSQL accepts the password as a parameter as well, and the password of a key.
     let is_secret = |key: &str| matches!(key, "password" | "sslpassword");
     if url.query_pairs().any(|(key, _)| is_secret(&key)) {
         let shown = url.query_pairs().map(|(key, value)| {
@@ -88,14 +88,14 @@ fn without_password(url: &str) -> Option<String> {
     Some(url.to_string())
 }
 
-/// A secret; its `Debug` is `***`, and so it is where settings are shown.
+/// A secret; its `Debug` is `***`, and settings show it as `***`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(from = "String")]
 #[schemars(with = "String")]
 pub struct SecretText(Secret);
 
 impl SecretText {
-    /// The secret, for the one who uses it. It belongs into no text.
+    /// The secret, for its use. Never put it into a text.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }

@@ -1,5 +1,5 @@
-//! `overdue.toml`: every setting is declared here, with its default and its bounds. A variable of the environment is such a key
-//! too.
+//! `overdue.toml`: every setting is declared here, with its default and its bounds. An environment variable sets the same
+//! key.
 
 use std::{
     collections::BTreeMap,
@@ -33,22 +33,22 @@ pub struct Settings {
     pub database: DatabaseSettings,
     /// How the worker works.
     pub worker: WorkerSettings,
-    /// What is published of closed orders.
+    /// Publishing of events about closed orders.
     pub events: EventsSettings,
     /// Notices that were written with `schedule()`.
     pub schedule: ScheduleSettings,
     /// Where spans of closed orders go.
     pub traces: TracesSettings,
-    /// What happens to overdue rows of your tables, by the name of the effect.
+    /// Statements for overdue rows of your tables, by the name of the effect.
     pub effects: BTreeMap<String, EffectKeys>,
-    /// What is logged, to standard error.
+    /// The log, on standard error.
     pub log: LogSettings,
-    /// The web page for whoever is on call.
+    /// The web page for operators on call.
     pub ui: UiSettings,
-    /// Messages about what is wrong, to a webhook.
+    /// Messages about faults, to a webhook.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alert: Vec<AlertSettings>,
-    /// Where all this was read.
+    /// Paths of the files that were read.
     #[serde(skip)]
     pub files: SettingsFiles,
 }
@@ -109,7 +109,7 @@ pub struct DatabaseSettings {
     /// PostgreSQL URL with user, password and database.
     #[schemars(example = &"postgres://user:password@host:5432/database")]
     pub url: SecretUrl,
-    /// Schemas, comma-separated: the first holds the objects of `overdue`, the order tables are found along it.
+    /// Schemas, comma-separated: the first contains the objects of `overdue`; the order tables are searched in all of them.
     #[schemars(example = &"overdue,public")]
     pub search_path: String,
     /// Most connections: half of them close orders.
@@ -136,27 +136,27 @@ pub struct WorkerSettings {
     pub batch_size: usize,
     /// How long the first order of a batch waits for others while the database is idle.
     pub batch_linger: Interval,
-    /// How long the first order of a batch waits for others while earlier batches are being closed, at the most.
+    /// Longest time that the first order of a batch waits for others while earlier batches are being closed.
     pub batch_age: Interval,
     /// Batches being closed at the same time, per timeout.
     #[schemars(range(min = 1, max = 64), example = 4)]
     pub in_flight: usize,
-    /// The longest rest of a deadline that is waited for with the message in hand, at most 5m: the broker takes a message
-    /// back that is unacked for long (`consumer_timeout`, 30 minutes by default).
+    /// Longest time that a message stays unacked until its deadline, at most 5m: the broker requeues a message that is
+    /// unacked for longer than `consumer_timeout` (30 minutes by default).
     #[serde(deserialize_with = "within::<_, 0, 300_000>")]
     pub hold: Interval,
-    /// Time to finish after SIGTERM what was begun before it.
+    /// Time after SIGTERM to finish work that has begun.
     pub drain: Interval,
-    /// How often the sweep looks for orders that no message came for.
+    /// How often the sweep looks for overdue orders without a message.
     #[serde(deserialize_with = "positive")]
     pub sweep_every: Interval,
-    /// How long past its deadline the sweep leaves an order to the messages.
+    /// How long after its deadline an order is left to its message before the sweep closes it.
     pub sweep_grace: Interval,
-    /// How long closures and records of dropped messages and of actions are kept; 0s: for ever.
+    /// How long closures and records of dropped messages and of actions are kept; 0s: forever.
     pub keep_history: Interval,
-    /// Address and port of `/metrics`, `/livez` and `/readyz`; empty: none.
+    /// Address and port of `/metrics`, `/livez` and `/readyz`; empty: no server.
     pub listen: Listen,
-    /// How often database and broker are asked for what `/metrics` and `/readyz` say of them.
+    /// How often the worker reads the state of database and broker for `/metrics` and `/readyz`.
     #[serde(deserialize_with = "positive")]
     pub watch_every: Interval,
     /// How long an order may be overdue while none is closed before the worker is not ready.
@@ -167,7 +167,7 @@ pub struct WorkerSettings {
 impl Default for WorkerSettings {
     fn default() -> Self {
         Self {
-            // Measured: 100 → 21,000 orders/s, 500 → 31,700, 2,000 → 43,600; the broker hands out 20,000/s.
+            // Measured: 100 → 21,000 orders/s, 500 → 31,700, 2,000 → 43,600; the broker delivers 20,000/s.
             batch_size: 500,
             batch_linger: Interval::from_millis(0),
             batch_age: Interval::from_millis(50),
@@ -179,20 +179,20 @@ impl Default for WorkerSettings {
             keep_history: Interval::from_millis(90 * 86_400_000),
             listen: Listen::default(),
             watch_every: Interval::from_millis(10_000),
-            // Above what the sweep needs for an order whose message was lost.
+            // Longer than the sweep needs for an order whose message was lost.
             stuck_after: Interval::from_millis(300_000),
         }
     }
 }
 
-/// What is published of closed orders.
+/// Publishing of events about closed orders.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsSettings {
     /// Whether the built-in effects write events and the worker publishes the outbox.
     #[schemars(example = true)]
     pub publish: bool,
-    /// How long events are gathered before they are published together, at most 10s.
+    /// How long events are collected before they are published together, at most 10s.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub linger: Interval,
 }
@@ -215,12 +215,12 @@ pub struct ScheduleSettings {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishScheduled {
-    /// If the tables are there, and the rights on them.
+    /// The worker publishes them if the tables exist and it has the rights.
     #[default]
     Auto,
-    /// The same; a line in the log says what is missing.
+    /// The worker publishes them as for `auto`, and logs what is missing.
     On,
-    /// It does not.
+    /// The worker does not publish them.
     Off,
 }
 
@@ -228,19 +228,19 @@ pub enum PublishScheduled {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TracesSettings {
-    /// A collector that takes OTLP over HTTP; empty: there are no spans.
+    /// URL of a collector for OTLP over HTTP; empty: no spans.
     #[schemars(example = &"http://127.0.0.1:4318")]
     pub otlp: Option<SecretUrl>,
 }
 
 impl TracesSettings {
-    /// Of the collector, if there is one.
+    /// The URL of the collector, if one is set.
     pub(crate) fn url(&self) -> Option<&str> {
         self.otlp.as_ref().map(SecretUrl::expose).filter(|url| !url.is_empty())
     }
 }
 
-/// What is logged, to standard error.
+/// The log, on standard error.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
@@ -261,9 +261,9 @@ impl Default for LogSettings {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object per line.
+    /// A JSON object per line.
     Json,
 }
 
@@ -284,24 +284,24 @@ fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<Interval, D::Error> {
     within::<D, 1, { u64::MAX }>(from)
 }
 
-/// Address and port, e.g. `127.0.0.1:9632`; nothing for an empty text.
+/// Address and port, e.g. `127.0.0.1:9632`; `None` for an empty text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String", example = "127.0.0.1:9632")]
 pub struct Listen(Option<SocketAddr>);
 
 impl Listen {
-    /// Not one of the ports that are given to outgoing connections.
+    /// Outside the range of ports for outgoing connections.
     const PORT: u16 = 9632;
 
-    /// The address; `None` where it does not listen.
+    /// The address; `None` if there is no server.
     pub const fn address(self) -> Option<SocketAddr> {
         self.0
     }
 }
 
 impl Default for Listen {
-    /// Whoever is on this machine may look.
+    /// Reachable from this machine only.
     fn default() -> Self {
         Self(Some((Ipv4Addr::LOCALHOST, Self::PORT).into()))
     }
@@ -351,7 +351,7 @@ pub fn schema() -> Json {
     document::schema::<Settings>("overdue.toml")
 }
 
-/// Settings given as flags; they beat everything else.
+/// Settings from flags, which override all other layers.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--topology`

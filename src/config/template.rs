@@ -2,7 +2,7 @@
 
 use crate::text::did_you_mean;
 
-/// Each placeholder with what stands for it, in the order of `docs/alerts.md`.
+/// Each placeholder with its meaning, in the order of `docs/alerts.md`.
 pub const PLACEHOLDERS: [(&str, &str); 9] = [
     ("text", "all of the message in one line"),
     ("title", "its beginning"),
@@ -18,18 +18,18 @@ pub const PLACEHOLDERS: [(&str, &str); 9] = [
 /// The body of a message, with placeholders in braces.
 #[derive(Debug)]
 pub struct Template {
-    /// Text, and the placeholder behind it.
+    /// Text, and the placeholder after it.
     parts: Vec<(String, Option<&'static str>)>,
-    /// Values are escaped.
+    /// Whether values are escaped as in JSON strings.
     is_json: bool,
 }
 
 impl Template {
-    /// Reads a template. If it begins like JSON it has to be JSON: with `{` and no placeholder, or with a list of objects,
-    /// lists or strings.
+    /// Reads a template. A template that begins like JSON must be JSON: with `{` and no placeholder, or with a list of
+    /// objects, lists or strings.
     ///
     /// # Errors
-    /// The unknown placeholders, or what is not JSON, with line and column.
+    /// Unknown placeholders, or a syntax error of JSON, with line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut parts, mut unknown, mut begin) = (Vec::new(), Vec::new(), 0);
         for (at, _) in text.match_indices('{') {
@@ -64,12 +64,12 @@ impl Template {
         Ok(Self { parts, is_json })
     }
 
-    /// Whether it is JSON.
+    /// Whether the body is JSON.
     pub const fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// What stands between the placeholders.
+    /// The text between the placeholders.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|(text, _)| text.as_str())
     }

@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The web page for whoever is on call.
+/// The web page for operators on call.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UiSettings {
-    /// What this environment is called, on every page.
+    /// Name of this environment, on every page.
     #[schemars(example = &"production")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The colour of every page's head.
+    /// Colour of the header of every page.
     pub color: Color,
-    /// Names by which proxies reach it, comma-separated, beside `localhost` and the address that it listens on.
+    /// Names by which proxies reach the page, comma-separated, in addition to `localhost` and the address of the page.
     #[schemars(example = &"overdue.example.com")]
     pub hosts: String,
 }
 
-/// Colours that white text can be read on.
+/// Colours that contrast with white text.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Color {
@@ -32,13 +32,13 @@ pub enum Color {
     Blue,
     /// Violet.
     Purple,
-    /// None.
+    /// No colour.
     #[default]
     Gray,
 }
 
 impl UiSettings {
-    /// Whether a proxy reaches it by this name, with or without a port.
+    /// Whether a proxy reaches the page by this name, with or without a port.
     pub(crate) fn is_listed(&self, name: &str) -> bool {
         let mut listed = self.hosts.split(',').map(str::trim);
         !name.is_empty() && listed.any(|listed| listed.eq_ignore_ascii_case(name))
@@ -46,7 +46,7 @@ impl UiSettings {
 }
 
 impl Color {
-    /// The end of its class in the style sheet.
+    /// Suffix of the class in the style sheet.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Red => "red",

@@ -1,4 +1,4 @@
-//! A file with a URL whose user and password change: it is read again when the login is refused.
+//! A file with a URL whose user and password change: it is read again when a login is refused.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{secret::Secret, text::percent_decode};
 
-/// Who logs in.
+/// User and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: String,
@@ -18,7 +18,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// What a URL has before the `@` of its host.
+    /// Reads the login before the `@` of a URL's host.
     fn of(url: &str) -> Option<Self> {
         let (_, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -28,7 +28,7 @@ impl Login {
     }
 }
 
-/// The file, and the newest login that was read again from it.
+/// The file, and the newest login read from it after the start.
 #[derive(Debug)]
 pub(crate) struct UrlFile {
     path: PathBuf,
@@ -36,18 +36,18 @@ pub(crate) struct UrlFile {
 }
 
 impl UrlFile {
-    /// A file that was read when the program started.
+    /// Creates the state of a file that was read when the program started.
     pub(crate) fn new(path: &Path) -> Arc<Self> {
         Arc::new(Self { path: path.to_owned(), newest: Mutex::default() })
     }
 
-    /// Who logs in; `first` before the file was read again.
+    /// The current login; `first` until the file was read again.
     pub(crate) fn login(&self, first: Login) -> Login {
         self.newest.lock().clone().unwrap_or(first)
     }
 
-    /// Reads the file again after `refused` was. Whether it has another login, which is used from now on: only then it is worth
-    /// to ask again.
+    /// Reads the file again after the broker or database has refused a login. Returns whether the file has another login,
+    /// which is used from now on; otherwise another attempt is useless.
     pub(crate) fn read_again(&self, refused: &Login) -> bool {
         let read = fs::read_to_string(&self.path).ok();
         let Some(login) = read.and_then(|text| Login::of(text.trim())) else { return false };

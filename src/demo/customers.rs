@@ -1,4 +1,4 @@
-//! Creating orders in chunks, publishing each chunk right after its commit, and paying at the times of the script.
+//! Creates orders in chunks, publishes each chunk right after its commit, and pays at the times of the script.
 
 use std::{
     ops::Range,
@@ -24,28 +24,28 @@ use crate::{
     wire::{DueNotice, Message},
 };
 
-/// Between two chunks: short enough that orders are published long before they are due.
+/// Interval of chunks: short enough that orders are published long before they are due.
 const EVERY: Duration = Duration::from_millis(50);
-/// Chunks a second.
+/// Chunks per second.
 const CHUNKS_A_SECOND: u32 = 20;
-/// Messages on their way at once.
+/// Most unconfirmed messages.
 const IN_FLIGHT: usize = 1_024;
 
-/// What the customers of a run did.
+/// Orders and payments of a run.
 #[derive(Default)]
 pub(super) struct Customers {
-    /// Orders in the database, without the last one.
+    /// Committed orders, without the last one.
     pub(super) created: u64,
-    /// Messages that are in the level: the last order has one too.
+    /// Confirmed messages, with the last order's.
     pub(super) published: usize,
-    /// From the first order created to the last one published.
+    /// Time from the first order until the last one is published.
     pub(super) creating: Duration,
     answers: Vec<OrderAnswer>,
     payments: JoinSet<Result<Option<OrderAnswer>, StoreError>>,
 }
 
 impl Customers {
-    /// Creates the orders of the script at its rate, and then the last one; payments begin at their times.
+    /// Creates the orders of the script at its rate, and then the last order. Payments start at their times.
     pub(super) async fn create(
         &mut self,
         demo: &Demo,
@@ -57,12 +57,12 @@ impl Customers {
         let connections = Arc::new(Semaphore::new(demo.payment_connections));
         let began = Instant::now();
         let mut ticks = interval(EVERY);
-        // A chunk that took too long delays the others: two at once would be due at once.
+        // A slow chunk delays the following chunks: two chunks at once would be due at once.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let total = demo.script.orders.len();
         while self.published <= total && !stop.is_requested() {
             ticks.tick().await;
-            // The last order comes alone, so that its message is behind all others.
+            // The last order is published alone, so that its message is behind all others.
             let end =
                 if self.published == total { total + 1 } else { total.min(self.published + size) };
             let chunk = self.published..end;
@@ -83,7 +83,7 @@ impl Customers {
         Ok(())
     }
 
-    /// Every answer, when the last payment is answered. A stop keeps back those whose time has not come.
+    /// Waits for the payments and returns every answer. A stop cancels payments whose time has not come.
     pub(super) async fn answers(&mut self) -> Result<Vec<OrderAnswer>, DemoError> {
         while let Some(payment) = self.payments.join_next().await {
             self.answers.extend(payment??);
@@ -108,7 +108,7 @@ impl Customers {
                     () = stop.requested() => return Ok(None),
                     () = sleep_until((created + after).into()) => {}
                 }
-                // It is never closed.
+                // The semaphore is never closed.
                 let _connection = connections.acquire().await;
                 let taken = service.pay(id.as_str()).await?;
                 Ok(Some(OrderAnswer::new(&id, if taken { "taken" } else { "refused" })))
@@ -124,7 +124,7 @@ impl OrderAnswer {
 }
 
 impl Demo {
-    /// One past the end is the last order.
+    /// The order at this index; the index after the last one is `script.last`.
     fn order_id(&self, index: usize) -> &OrderId {
         self.script.orders.get(index).map_or(&self.script.last, |order| &order.id)
     }

@@ -1,8 +1,8 @@
-//! What a run has to know of the broker: whether a worker consumes, and which of its orders were parked.
+//! The broker's part of a run: whether a worker consumes, and which orders of the run were parked.
 //!
-//! The parking lot is shared and is for people to look at, so it is neither emptied nor counted. A queue of
-//! the run's own, exclusive to its connection, is bound beside it and gets a copy of everything parked
-//! meanwhile. The queue goes with the connection.
+//! The parking lot is shared and people read it, so the demo neither empties nor counts it. The run's own queue, exclusive
+//! to its connection, is bound to the same exchange and gets a copy of every message parked meanwhile. The broker deletes
+//! the queue with the connection.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ use crate::{
 
 /// A worker that was just started needs a second or two.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the demo asks the broker.
+/// Interval of the questions to the broker.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Copies of what is parked while it exists.
+/// A queue that gets copies of parked messages while it exists.
 pub(super) struct ParkingWatch {
     link: Link,
     channel: Channel,
@@ -31,7 +31,7 @@ pub(super) struct ParkingWatch {
 }
 
 impl ParkingWatch {
-    /// Permissions needed: configure and write on `<topology>.demo.<run>`, read on the parking exchange.
+    /// Needs the permissions configure and write on `<topology>.demo.<run>`, and read on the parking exchange.
     pub(super) async fn open(
         address: &BrokerAddress,
         topology: &Topology,
@@ -45,7 +45,7 @@ impl ParkingWatch {
         Ok(Self { link, channel, queue })
     }
 
-    /// Waits until a worker consumes `queue`, or a stop is requested.
+    /// Waits until a worker consumes `queue`, or until a stop is requested.
     pub(super) async fn worker_consumes(&self, queue: &str, stop: &Stop) -> Result<(), DemoError> {
         let began = Instant::now();
         let mut ticks = interval(LOOK_EVERY);
@@ -60,10 +60,10 @@ impl ParkingWatch {
         Ok(())
     }
 
-    /// The orders of the run that were parked since this watch was opened.
+    /// Returns the orders of the run that were parked since this watch was opened.
     pub(super) async fn parked(self, run: &RunId) -> Result<Vec<String>, DemoError> {
         let mut parked = Vec::new();
-        // It is a copy: nobody else needs it.
+        // The message is a copy that no other consumer needs.
         let options = BasicGetOptions { no_ack: true };
         loop {
             let getting = self.channel.basic_get(self.queue.as_str().into(), options);

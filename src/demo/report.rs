@@ -9,18 +9,18 @@ use crate::{
     text::row,
 };
 
-/// Changes when a field gets another meaning or goes.
+/// Increased when a field is removed or changes its meaning.
 pub(super) const VERSION: u32 = 1;
 
-/// What became of the rows of a run.
+/// Whether the rows of a run were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rows {
-    /// No row is left.
+    /// The demo removed the rows.
     Removed,
-    /// They stay, as requested.
+    /// The rows remain, as requested.
     Kept,
-    /// They stay, because messages of the run may still be on their way.
+    /// The rows remain, because messages of the run may still wait.
     Needed,
 }
 
@@ -35,19 +35,19 @@ pub(crate) struct DemoReport {
     #[serde(flatten)]
     pub outcome: Outcome,
     pub payments_refused: usize,
-    /// Messages that came early and wait again; by the worker of this process, of any run.
+    /// Messages that came early and were delayed again by the worker of this process, also of other runs.
     pub put_back: Option<u64>,
     pub run_time_s: f64,
-    /// Those that hold, and those that do not.
+    /// Checked invariants, kept or broken.
     pub invariants: Vec<Invariant>,
     pub interrupted: bool,
-    /// Whether no message of the run waits in its level any more.
+    /// Whether no message of the run waits in its level.
     pub drained: bool,
     pub rows: Rows,
 }
 
 impl DemoReport {
-    /// How many invariants do not hold.
+    /// Counts the broken invariants.
     pub(crate) fn broken(&self) -> usize {
         self.invariants.iter().filter(|invariant| invariant.broken > 0).count()
     }

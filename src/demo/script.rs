@@ -1,4 +1,4 @@
-//! What a run plays: orders, and when each is paid. Pure, and the same again for the same seed.
+//! The script of a run: orders, and the time of each payment. Pure: the same seed gives the same script.
 
 use std::{collections::HashSet, io, time::Duration};
 
@@ -13,46 +13,45 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// Half of the window around the deadline in which last-moment payments come.
+/// Half of the window around the deadline for last-moment payments.
 const LAST_MOMENT: Duration = Duration::from_millis(50);
-/// Payments that come later than this past the deadline are sent at this time: they meet a closed order.
+/// Later payments are sent at this time past the deadline: they find a closed order.
 const LATEST_PAYMENT: Duration = Duration::from_secs(5);
 
-/// One order of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptedOrder {
-    /// Its id, with the run in front.
+    /// Order id with the run as its prefix.
     pub id: OrderId,
-    /// When it is paid, counted from its creation; `None` is never.
+    /// Time from creation to payment; `None`: never paid.
     pub pay_after: Option<Duration>,
 }
 
 /// All orders of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
-    /// From creation to deadline.
+    /// Time from creation to deadline.
     pub after: Ttl,
-    /// In the order of their creation.
+    /// Orders in the sequence of their creation.
     pub orders: Vec<ScriptedOrder>,
-    /// The id of an order that is never paid, created and published after all others. Levels are first in, first
-    /// out: when a message has closed it, no earlier message of the run waits any more.
+    /// An order that is never paid, created and published after all others. Levels are first in, first out: when a message
+    /// has closed this order, no earlier message of the run still waits.
     pub last: OrderId,
 }
 
-/// How many orders a demo makes, and when they are paid.
+/// Number of orders of a demo, and when they are paid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DemoShape {
-    /// At least 1.
+    /// Number of orders, at least 1.
     pub orders: u32,
-    /// From creation to deadline.
+    /// Time from creation to deadline.
     pub after: Ttl,
-    /// Share paid well before the deadline, 0 to 1.
+    /// Share of orders paid well before the deadline, 0 to 1.
     pub paid_share: f64,
-    /// Share paid within 50 ms of the deadline, on either side, 0 to 1.
+    /// Share of orders paid within 50 ms of the deadline, on either side, 0 to 1.
     pub late_share: f64,
 }
 
-/// A line of a file of real orders; times as RFC 3339, the second one empty if it was never paid.
+/// A line of a file of real orders. Times are RFC 3339; `approved_at` is empty if the order was never paid.
 #[derive(Deserialize)]
 struct RealOrder {
     order_id: String,
@@ -61,7 +60,7 @@ struct RealOrder {
 }
 
 impl Script {
-    /// Orders of which some are paid early, some at the last moment, the rest never.
+    /// Random orders: some are paid early, some at the last moment, the rest never.
     pub(crate) fn random(
         run: &RunId,
         shape: DemoShape,
@@ -74,8 +73,8 @@ impl Script {
         Self::new(run, shape.after, orders.collect::<Result<_, _>>()?)
     }
 
-    /// Real orders, `speed` times as fast, which have `after` to be paid.
-    /// An error is everything that is wrong with the file, a line each, with the number of the line.
+    /// Real orders with a deadline of `after`, paid `speed` times as fast.
+    /// Returns all errors of the file, each in a line with its line number.
     pub(crate) fn read(
         run: &RunId,
         file: impl io::Read,

@@ -11,8 +11,8 @@ use crate::{
 
 /// Definitions JSON of the objects in `vhost`.
 ///
-/// `create_vhost` also puts the virtual host in, for a broker that boots empty. Not otherwise: importing it
-/// takes description, tags and default queue type of one that exists.
+/// `create_vhost` adds the virtual host, for a broker that boots empty. The import would remove description, tags and
+/// default queue type of an existing virtual host.
 pub fn render(topology: &Topology, vhost: &str, create_vhost: bool) -> String {
     let objects = topology.objects();
     let mut lists = vec![

@@ -1,4 +1,4 @@
-//! The ladder of a topology, for publishers in any language: what `examples` call `ladder.json`.
+//! The ladder of a topology for publishers in any language: `ladder.json` in `examples`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     topology::Topology,
 };
 
-/// The places, smallest unit first, in milliseconds: all that a publisher needs. `None` without a ladder.
+/// The places, smallest unit first, in milliseconds. `None` without a ladder.
 pub fn render(topology: &Topology) -> Option<String> {
     let ladder = topology.strategy.ladder()?;
     let places = ladder.places().iter().map(|place| {

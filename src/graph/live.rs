@@ -1,4 +1,4 @@
-//! What a broker has of the topology: which generation of a queue is in use, which are retired, what waits in each.
+//! The queues of the topology on a broker: the current and the retired generations, with their counts.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::{
     topology::Topology,
 };
 
-/// One reading of a broker, as far as it is drawn.
+/// A reading of a broker, as far as pictures show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
-    /// Name and count of the queue in use, by the name it has in the topology.
+    /// Name and count of the current queue, by the name in the topology.
     current: BTreeMap<String, (String, Count)>,
-    /// Delay queues out of use, shortest level first.
+    /// Retired delay queues, shortest level first.
     pub(super) retired_delays: Vec<(String, Count)>,
-    /// Business queues out of use.
+    /// Retired business queues.
     pub(super) retired_business: Vec<(String, Count)>,
-    /// Parking lots out of use.
+    /// Retired parking lots.
     pub(super) retired_parked: Vec<(String, Count)>,
-    /// What the exchange of the delayed message plugin holds, on the node that answered.
+    /// Messages in the exchange of the delayed message plugin, on the node that answered.
     pub(super) delayed: Count,
-    /// How old the counts are at the most, in seconds.
+    /// Maximum age of the counts, in seconds.
     pub(super) counted_within_s: u64,
 }
 
 impl Live {
-    /// What `snapshot` has of `topology`.
+    /// The part of `snapshot` that belongs to `topology`.
     pub fn of(topology: &Topology, snapshot: &Snapshot) -> Self {
         let resolved = resolve(topology, &snapshot.objects).objects;
         let count = |queue: &str| match snapshot.messages_in(queue) {
@@ -66,23 +66,23 @@ impl Live {
         live
     }
 
-    /// Counted by a broker that takes its statistics at another interval than every five seconds.
+    /// Sets the interval of the broker's statistics, if it is not the default of five seconds.
     pub fn counted_every(self, interval: StatisticsInterval) -> Self {
         Self { counted_within_s: interval.oldest_count().as_secs(), ..self }
     }
 
-    /// Name and count of the queue that the topology calls `base`.
+    /// Name and count of the current queue that the topology calls `base`.
     pub(super) fn current(&self, base: &str) -> (String, Count) {
         self.current.get(base).cloned().unwrap_or_else(|| (base.to_owned(), Count::Absent))
     }
 
-    /// What waits in several queues together, as far as the broker says.
+    /// The sum of the known counts of these queues.
     pub(super) fn sum(&self, queues: &[String]) -> Count {
         let counts = queues.iter().map(|queue| self.current(queue).1);
         counts.reduce(Count::and).unwrap_or(Count::Absent)
     }
 
-    /// Messages in all of its queues.
+    /// Messages in all queues of the topology.
     pub(super) fn total(&self) -> u64 {
         let current = self.current.values();
         let retired = [&self.retired_delays, &self.retired_business, &self.retired_parked];

@@ -1,4 +1,4 @@
-//! The picture as Mermaid, which code hosts draw in a page of Markdown (<https://mermaid.js.org/syntax/flowchart.html>).
+//! The picture as Mermaid, which code hosts render in Markdown (<https://mermaid.js.org/syntax/flowchart.html>).
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ fn arrow(edge: &Edge) -> String {
     format!("{} {line}{label} {}", edge.from, edge.to)
 }
 
-/// Colours with dark text on light boxes, whatever the page's theme is.
+/// Dark text on light boxes, readable in every theme of a page.
 fn styles(out: &mut String, graph: &Graph) {
     let classes = [
         ("publisher", "#f1f5f9", "#64748b"),
@@ -80,7 +80,7 @@ fn styles(out: &mut String, graph: &Graph) {
     }
 }
 
-/// Mermaid's own way to write what would end a text or be taken for a tag or a code.
+/// Escapes characters that would end a text or begin a tag or a code.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().filter(|c| !c.is_control()) {

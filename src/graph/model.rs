@@ -1,4 +1,4 @@
-//! From a topology to what is drawn.
+//! Builds the graph of a topology.
 
 use super::{Count, Edge, Flow, Graph, Group, Kind, Live, Node};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Graph {
-    /// The picture of `topology`; with `live`, the names and counts of a broker on it.
+    /// The graph of `topology`; with `live`, it has names and counts of a broker.
     pub fn of(topology: &Topology, live: Option<&Live>) -> Self {
         let delays = delays(topology, live);
         let business = business(topology, live);
@@ -26,7 +26,7 @@ impl Graph {
         ];
         let mut nodes =
             vec![node("services", Kind::Publisher, "order services", &["any language"])];
-        // With another strategy nothing but what is left over goes through these two.
+        // With another strategy only messages of earlier levels pass these two exchanges.
         if !topology.levels.is_empty() {
             nodes.push(exchange("in", topology.entry_exchange(), "topic exchange"));
         }
@@ -56,7 +56,7 @@ impl Graph {
     }
 }
 
-/// The frame of what delays.
+/// The frame of the delay queues.
 fn delaying(topology: &Topology, nodes: &[Node]) -> Group {
     let (title, details) = match (&topology.strategy, topology.levels.is_empty()) {
         (Strategy::Levels, _) => ("delay levels", "a queue each, message TTL"),
@@ -127,7 +127,7 @@ fn delays(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
     nodes
 }
 
-/// A node for each place of a ladder, as messages pass them: largest first.
+/// A node for each place of a ladder, in the direction of the messages: largest first.
 fn places<'a>(ladder: &'a Ladder, live: Option<&'a Live>) -> impl Iterator<Item = Node> + 'a {
     let places = ladder.places().iter().enumerate().rev();
     places.map(move |(at, place)| {
@@ -169,7 +169,7 @@ fn business(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
     timeouts.chain(retired("business", Kind::Business, gone)).collect()
 }
 
-/// What a timeout says: what comes to it and what is done, then when.
+/// The rule of a timeout: routing key and effect, then its delays.
 fn rule(timeout: &Timeout) -> Vec<Vec<String>> {
     let by_category = timeout.after_by_category.iter();
     let mut after = vec![format!("after {}", timeout.after)];
@@ -238,7 +238,7 @@ fn edges(topology: &Topology) -> Vec<Edge> {
     edges
 }
 
-/// What the worker publishes again, and where.
+/// Messages that the worker republishes, and their destination.
 fn again(topology: &Topology) -> String {
     let (to, early) = (topology.put_back_to(), "came early: wait for the rest");
     let levels: Vec<&str> = topology.retry.iter().map(Level::name).collect();
@@ -248,7 +248,7 @@ fn again(topology: &Topology) -> String {
     format!("{to}: retry after {} · {early}", levels.join(", then "))
 }
 
-/// The frame.
+/// Id of the frame.
 const TAKEN_OVER: &str = "taken_over";
 const OLD: &str = "old_name";
 const BY_HEADER: &str = "old_in";
@@ -257,7 +257,7 @@ const REST: &str = "old_rest";
 const DUE: &str = "old_due";
 const CONSUMERS: &str = "old_consumers";
 
-/// Nothing where nothing is taken over.
+/// Empty if the topology takes over no exchange.
 fn taken_over(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
     let Some(XDelay { exchange: old, routing }) = &topology.compat else { return Vec::new() };
     let entry = topology.objects().exchanges.get(old).map_or("", |it| it.kind.as_str()).to_owned();
@@ -279,7 +279,7 @@ fn taken_over(topology: &Topology, live: Option<&Live>) -> Vec<Node> {
     nodes
 }
 
-/// One box for all levels: they differ by nothing but the time.
+/// A single node for all levels, which differ only by the time.
 fn taken_over_levels(topology: &Topology, live: Option<&Live>) -> Option<Node> {
     let levels = topology.compat_levels();
     let queues: Vec<String> = levels.map(|level| topology.compat_delay_queue(level)).collect();
@@ -340,7 +340,7 @@ fn exchange(id: &str, name: String, what: &str) -> Node {
     Node { name, ..node(id, Kind::Exchange, "", &[what]) }
 }
 
-/// A queue of the topology, with what `live` knows of it.
+/// A queue of the topology, with name and count from `live`.
 fn queue(
     id: String,
     kind: Kind,

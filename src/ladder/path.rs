@@ -1,4 +1,4 @@
-//! From a delay to a routing key.
+//! Finds the routing key for a delay.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::text::length;
 /// The longest routing key that AMQP 0-9-1 can carry, in bytes.
 const MAX_KEY_BYTES: usize = 255;
 
-/// What becomes of the rest below the resolution of a ladder.
+/// How a delay is rounded to the resolution of a ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Out too early by less than the resolution: for a consumer that holds it until the instant.
+    /// Early by less than the resolution: for a consumer that keeps the message until its deadline.
     Down,
-    /// Out too late by less than the resolution: for a consumer that must not see it early.
+    /// Late by less than the resolution: for a consumer that must not receive it early.
     Up,
 }
 
-/// The way of a message through a ladder.
+/// The route of a message through a ladder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Where it is published.
+    /// Exchange to publish to.
     pub exchange: String,
-    /// With which routing key.
+    /// Routing key of the message.
     pub routing_key: String,
-    /// The queues it waits in, in order.
+    /// Queues in which the message waits, in order.
     pub hops: Vec<Hop>,
 }
 
-/// One queue of a [`Path`].
+/// A queue of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The queue.
+    /// Name of the queue.
     pub queue: String,
-    /// How long it holds the message.
+    /// TTL of the message in the queue.
     pub hold: Duration,
 }
 
 impl Path {
-    /// How long all queues together hold the message.
+    /// Total TTL of all queues.
     pub fn total(&self) -> Duration {
         self.hops.iter().map(|hop| hop.hold).sum()
     }
@@ -47,21 +47,21 @@ impl Path {
 /// Why a delay has no path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DelayError {
-    /// Above the ladder's maximum, before rounding.
+    /// The delay is above the ladder's maximum, before rounding.
     #[error(
         "a delay of {} is longer than the ladder holds messages ({}): shorten it, or raise the maximum",
         length(*delay), length(Duration::from_millis(*max_ms))
     )]
     TooLong {
-        /// As asked for.
+        /// Requested delay.
         delay: Duration,
-        /// In milliseconds.
+        /// Maximum in milliseconds.
         max_ms: u64,
     },
-    /// Empty, or several words.
+    /// The word is empty, or has dots.
     #[error("`{word}` cannot end a routing key: use one word, without dots")]
     NotOneWord {
-        /// As given.
+        /// Given word.
         word: String,
     },
     /// The routing key would have more than 255 bytes.
@@ -69,18 +69,18 @@ pub enum DelayError {
         "the routing key would have {bytes} bytes, and AMQP allows {MAX_KEY_BYTES}: use a shorter word than `{word}`"
     )]
     KeyTooLong {
-        /// As given.
+        /// Given word.
         word: String,
-        /// What the key would have.
+        /// Length of the routing key.
         bytes: usize,
     },
 }
 
 impl Ladder {
-    /// The path that holds a message for `delay`, rounded to the resolution; `word` is what the due exchange looks at.
+    /// The path for `delay`, rounded to the resolution. The due exchange routes by `word`.
     ///
-    /// Without a delay it goes to the last place with the digit 0, and from there to the due exchange: a publisher
-    /// needs no other right and no other case for it.
+    /// If there is no delay, the message enters at the last place with digit 0, and is routed to the due exchange. A
+    /// publisher needs no other right and no special case.
     pub fn enter(
         &self,
         delay: Duration,
@@ -106,13 +106,13 @@ impl Ladder {
         }
     }
 
-    /// The path through all places up to the one at `index`, with the digit 1 at the smallest alone.
+    /// The path through all places up to `index`, with digit 1 at the smallest place and 0 at the others.
     pub(crate) fn through(&self, index: usize, word: &str) -> Path {
         let digits: Vec<u32> = std::iter::once(1).chain(std::iter::repeat_n(0, index)).collect();
         self.path(&digits, format!("1.{}{word}", "0.".repeat(index)))
     }
 
-    /// The digits of a number of steps, smallest unit first; the last place takes what is left.
+    /// The digits of a number of steps, smallest unit first; the digit of the last place is not limited here.
     fn digits(&self, steps: u64) -> Vec<u32> {
         let mut rest = steps;
         let digit = |place: &Place| {
@@ -126,7 +126,7 @@ impl Ladder {
         digits
     }
 
-    /// `digits` are those up to the place that the message enters at.
+    /// `digits` ends at the place where the message enters.
     fn path(&self, digits: &[u32], routing_key: String) -> Path {
         let passed = self.places.iter().zip(digits).rev();
         let waits = passed.clone().filter(|(_, digit)| **digit > 0);
@@ -139,7 +139,7 @@ impl Ladder {
     }
 }
 
-/// How many steps; none where it is more than can be counted.
+/// Number of steps; `None` if it is above `u64::MAX`.
 fn rounded(delay: Duration, step: Duration, rounding: Rounding) -> Option<u64> {
     let (delay, step) = (delay.as_nanos(), step.as_nanos());
     let steps = match rounding {

@@ -1,5 +1,4 @@
-//! What a ladder is compiled from, and which units get a place of their own: those that people write, so that 30 m, 2 h or 14 d
-//! take one hop.
+//! The specification of a ladder. Units that people write have their own place, so that 30 m, 2 h or 14 d take one hop.
 
 use std::time::Duration;
 
@@ -9,10 +8,11 @@ use crate::text::length;
 /// (<https://www.rabbitmq.com/docs/ttl>). No ladder goes higher.
 pub const MAX_MS: u64 = 315_360_000_000;
 
-/// The most queues that a topology file may ask for: with round units up to ten years in milliseconds it has 128, and each is a quorum queue.
+/// The most queues that a topology file may request. Round units up to ten years in milliseconds need 128, each a quorum
+/// queue.
 pub const MAX_QUEUES: u32 = 200;
 
-/// Each divides the next. In milliseconds: 1ms, 10ms, 100ms, 1s, 10s, 1m, 10m, 1h, 1d, 30d, 360d.
+/// Each unit divides the next one. In milliseconds: 1ms, 10ms, 100ms, 1s, 10s, 1m, 10m, 1h, 1d, 30d, 360d.
 const UNITS_MS: [u64; 11] = [
     1,
     10,
@@ -27,67 +27,67 @@ const UNITS_MS: [u64; 11] = [
     31_104_000_000,
 ];
 
-/// How many of them a resolution may be: up to a minute.
+/// Number of units that can be a resolution: up to a minute.
 const RESOLUTIONS: usize = 6;
 
-/// What a ladder has to do, and with how many queues.
+/// Range, resolution and number of queues of a ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LadderSpec {
-    /// The longest delay: a whole number of `resolution`, at most ten years.
+    /// The longest delay: a multiple of `resolution`, at most ten years.
     pub max: Duration,
-    /// Delays are rounded to whole numbers of this; one of the round units: 1 ms, 10 ms, 100 ms, 1 s, 10 s, 1 m, …
+    /// Delays are rounded to multiples of this; a round unit: 1 ms, 10 ms, 100 ms, 1 s, 10 s or 1 m.
     pub resolution: Duration,
-    /// At most so many queues, for the fewest hops: with 130 there may be 1m–59m in place of
-    /// 1m–9m and 10m–50m. With `None` there are the fewest: 1s–9s, 10s–50s, 1m–9m, 10m–50m, 1h–23h, 1d–29d, …
+    /// Limit of queues, used for the fewest hops: with 130 there may be 1m–59m in place of 1m–9m and 10m–50m. `None` gives
+    /// the fewest queues: 1s–9s, 10s–50s, 1m–9m, 10m–50m, 1h–23h, 1d–29d, …
     pub max_queues: Option<u32>,
 }
 
 impl LadderSpec {
-    /// Round holds up to `max`, to the second.
+    /// Round units up to `max`, with a resolution of one second.
     pub const fn up_to(max: Duration) -> Self {
         Self { max, resolution: Duration::from_secs(1), max_queues: None }
     }
 }
 
-/// Why there is no such ladder.
+/// Why a ladder cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Not one of the round units.
+    /// The resolution is not a round unit up to a minute.
     #[error(
         "a ladder cannot have a resolution of {}: write 1ms, 10ms, 100ms, 1s, 10s or 1m",
         length(*resolution)
     )]
     Resolution {
-        /// As asked for.
+        /// Requested resolution.
         resolution: Duration,
     },
-    /// Zero, above [`MAX_MS`], or not a whole number of the resolution.
+    /// The maximum is zero, above [`MAX_MS`], or not a multiple of the resolution.
     #[error(
         "a ladder cannot end at {}: the maximum is a whole number of the resolution ({}), up to {}",
         length(*max), length(Duration::from_millis(*resolution_ms)), length(Duration::from_millis(MAX_MS))
     )]
     Max {
-        /// As asked for.
+        /// Requested maximum.
         max: Duration,
-        /// In milliseconds.
+        /// Resolution in milliseconds.
         resolution_ms: u64,
     },
-    /// Even with a place for every unit there are more.
+    /// Even the ladder with a place for every unit has more queues.
     #[error(
         "{max_queues} queues are too few for every delay up to {}: allow at least {least}",
         length(Duration::from_millis(*max_ms))
     )]
     TooFewQueues {
-        /// As asked for.
+        /// Requested limit.
         max_queues: u32,
-        /// The fewest that do.
+        /// Smallest possible limit.
         least: u32,
-        /// In milliseconds.
+        /// Requested maximum in milliseconds.
         max_ms: u64,
     },
 }
 
-/// A spec in whole numbers, checked.
+/// A checked spec in whole numbers.
 pub(super) struct Checked {
     pub(super) resolution_ms: u64,
     /// The maximum in steps of the resolution, at least 1.
@@ -111,7 +111,7 @@ fn whole_ms(time: Duration) -> Option<u64> {
     (Duration::from_millis(ms) == time).then_some(ms)
 }
 
-/// The highest digit of each place, smallest unit first. `max_queues` as in [`LadderSpec`].
+/// The highest digit of each place, smallest unit first. `max_queues` is the limit of [`LadderSpec`].
 pub(super) fn digits(
     resolution_ms: u64,
     max_steps: u64,
@@ -121,7 +121,7 @@ pub(super) fn digits(
     let Some(max_queues) = max_queues else { return Ok(round) };
     let all = units(resolution_ms, max_steps);
     let (smallest, larger) = all.split_first().unwrap_or((&1, &[]));
-    // Each bit is a unit that has a place of its own.
+    // Each bit is a unit with its own place.
     let ladders = (0_u32..1 << larger.len()).map(|own| {
         let of_own = larger.iter().enumerate().filter(|(bit, _)| own >> bit & 1 == 1);
         let units: Vec<u64> = std::iter::once(*smallest).chain(of_own.map(|it| *it.1)).collect();
@@ -137,12 +137,12 @@ pub(super) fn digits(
     })
 }
 
-/// A place for every unit. The last place ends at the maximum.
+/// The highest digits with a place for every unit. The last place ends at the maximum.
 pub(super) fn round_digits(resolution_ms: u64, max_steps: u64) -> Vec<u32> {
     places(&units(resolution_ms, max_steps), max_steps)
 }
 
-/// In steps of the resolution.
+/// Units up to the maximum, in steps of the resolution.
 fn units(resolution_ms: u64, max_steps: u64) -> Vec<u64> {
     let units = UNITS_MS.iter().filter(|unit| **unit >= resolution_ms);
     units.map(|unit| unit / resolution_ms).take_while(|unit| *unit <= max_steps).collect()
@@ -162,7 +162,7 @@ fn sum(digits: &[u32]) -> u32 {
     digits.iter().fold(0, |sum: u32, digit| sum.saturating_add(*digit))
 }
 
-/// Hops of a message, averaged over all delays that places with these highest digits can express.
+/// Average hops of a message, over all delays that places with these highest digits can express.
 fn hops(digits: &[u32]) -> f64 {
     digits.iter().map(|digit| f64::from(*digit) / (f64::from(*digit) + 1.0)).sum()
 }

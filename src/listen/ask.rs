@@ -1,4 +1,4 @@
-//! Asks a worker of this machine for one of its pages.
+//! Requests a page of a worker on this machine.
 
 use std::{
     error::Error,
@@ -10,7 +10,7 @@ use std::{
 use reqwest::{Client, redirect::Policy};
 use tokio::time::timeout;
 
-/// How a line of `/readyz` begins that says what fails beside the conditions; then come the topology, the work and why.
+/// Prefix of a `/readyz` line about a failure that is not a condition; topology, work and reason follow.
 pub(crate) const FAILING: &str = "failing   ";
 
 /// Why there is no answer.
@@ -21,7 +21,7 @@ pub(crate) struct AskError {
     reason: String,
 }
 
-/// Status and text of `path`.
+/// Requests `path` and returns status and text.
 pub(crate) async fn ask(
     address: SocketAddr,
     path: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// No URL has the scope of an address, as `fe80::1%2`: a name stands for it.
+/// A URL cannot contain an address with a scope, such as `fe80::1%2`, so a name replaces it.
 async fn get(address: SocketAddr, path: &str) -> Result<(u16, String), reqwest::Error> {
     let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]);
     let client = client.resolve("worker", address).build()?;
@@ -44,12 +44,12 @@ async fn get(address: SocketAddr, path: &str) -> Result<(u16, String), reqwest::
     Ok((response.status().as_u16(), response.text().await?))
 }
 
-/// The innermost: those around it are the client's.
+/// The innermost cause; the outer errors belong to the client.
 fn cause(error: &dyn Error) -> String {
     successors(Some(error), |&error| error.source()).last().unwrap_or(error).to_string()
 }
 
-/// Who listens on every address is reached on this machine's own.
+/// Replaces the address of all interfaces by the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(it) if it.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, it.port()).into(),

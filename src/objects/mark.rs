@@ -1,22 +1,22 @@
-//! Marks: bindings that say whose a queue is.
+//! Marks: bindings that record the owner of a queue.
 //!
-//! A name says nothing: anybody may call a queue `orders.refunds`. So each queue that this program makes is bound to an
-//! exchange of its topology that nothing is published to, `orders.owned`, with its role as the routing key. A binding
-//! can also be added to a queue that is there already, which an argument cannot.
+//! A name proves nothing: any program may declare a queue `orders.refunds`. Each queue of this program is therefore bound to
+//! `orders.owned`, an exchange of its topology without publishers. The routing key is the role of the queue. A binding can
+//! also be added to an existing queue; an argument cannot.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{Binding, Objects, shard};
 
-/// What the name of the exchange of marks ends with.
+/// Suffix of the exchange of marks.
 const SUFFIX: &str = ".owned";
 
-/// `orders.owned`, which the queues of a topology are bound to as a mark.
+/// `orders.owned`, to which the queues of a topology are bound as a mark.
 pub(crate) fn mark_exchange(topology: &str) -> String {
     format!("{topology}{SUFFIX}")
 }
 
-/// The mark of `queue` as one of `topology`; none where no queue of that topology has such a name.
+/// The mark of `queue` for `topology`; `None` if queues of the topology do not have such names.
 pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
     let role = role(queue.strip_prefix(topology)?.strip_prefix('.')?)?;
     Some(Binding {
@@ -28,7 +28,7 @@ pub fn mark(topology: &str, queue: &str) -> Option<Binding> {
     })
 }
 
-/// The mark of an exchange that comes and goes with the strategy, e.g. `orders.delayed`; none for every other.
+/// The mark of an exchange that depends on the strategy, e.g. `orders.delayed`; `None` for other exchanges.
 pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
     let role = exchange_role(exchange.strip_prefix(topology)?.strip_prefix('.')?)?;
     Some(Binding {
@@ -40,10 +40,10 @@ pub fn exchange_mark(topology: &str, exchange: &str) -> Option<Binding> {
     })
 }
 
-/// The role of an exchange whose name others have chosen.
+/// The role of an exchange whose name another program chose.
 const TAKEN_OVER: &str = "exchange/taken-over";
 
-/// The mark of an exchange with a name that others have chosen.
+/// The mark of an exchange whose name another program chose.
 pub(crate) fn taken_over_mark(topology: &str, exchange: &str) -> Binding {
     Binding {
         source: mark_exchange(topology),
@@ -69,24 +69,24 @@ fn exchange_role(rest: &str) -> Option<String> {
     known.map(|known| format!("exchange/{known}"))
 }
 
-/// Between the role and since when a queue leaves.
+/// Separates the role from the start of the retirement.
 const LEAVING: &str = "/leaving/";
 
-/// Since when the queue of a removed timeout leaves, as its mark says: `business/unpaid/leaving/1700000000/42/3`.
+/// The retirement of a removed timeout's queue, from its mark: `business/unpaid/leaving/1700000000/42/3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaving {
-    /// Seconds since 1970, by the clock of the broker.
+    /// Start in seconds since 1970, by the clock of the broker.
     pub since_s: u64,
-    /// Acks that the broker had counted on the queue; `None` if that proves nothing.
+    /// Acks that the broker had counted on the queue; `None` if the count proves nothing.
     pub acked: Option<Acks>,
 }
 
-/// How many messages of a queue were acked, since its leader was elected or before.
+/// Number of acked messages of a queue, since the election of its leader or an earlier time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acks {
-    /// As the broker counts them. It begins at zero when a node starts.
+    /// The broker's count, which starts at zero when a node starts.
     pub count: u64,
-    /// The queue's Raft term, which grows with each election: also when its leader's node has started again.
+    /// The queue's Raft term, which increases with each election, also after a restart of the leader's node.
     pub term: u64,
 }
 
@@ -132,7 +132,7 @@ fn role(rest: &str) -> Option<String> {
 }
 
 impl Binding {
-    /// The topology that has marked the destination with this binding; none where it is not a mark.
+    /// The topology that has marked the destination with this binding; `None` if the binding is not a mark.
     pub fn mark_of(&self) -> Option<&str> {
         let topology = self.source.strip_suffix(SUFFIX)?;
         let plain = Self { routing_key: self.role().to_owned(), ..self.clone() };
@@ -146,23 +146,23 @@ impl Binding {
         (wanted == Some(plain)).then_some(topology)
     }
 
-    /// Whether it comes from an exchange that marks the objects of a topology.
+    /// Whether the source is an exchange of marks.
     pub(super) fn is_by_a_mark(&self) -> bool {
         self.source.ends_with(SUFFIX)
     }
 
-    /// This mark of a queue, as one that also says since when the queue leaves.
+    /// This mark of a queue, with the start of its retirement.
     pub fn leaving(&self, leaving: Leaving) -> Self {
         Self { routing_key: format!("{}{LEAVING}{leaving}", self.role()), ..self.clone() }
     }
 
-    /// Since when the queue leaves, by this mark.
+    /// The retirement in this mark, if there is one.
     pub(crate) fn leaves(&self) -> Option<Leaving> {
         self.mark_of()?;
         Leaving::parse(self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?)
     }
 
-    /// The routing key of a mark, without since when the queue leaves.
+    /// The routing key of a mark, without the retirement.
     fn role(&self) -> &str {
         match self.routing_key.split_once(LEAVING) {
             Some((role, leaving)) if Leaving::parse(leaving).is_some() => role,
@@ -186,7 +186,7 @@ impl Objects {
         self.bindings.iter().filter(move |it| it.to_queue == queue && it.destination == name)
     }
 
-    /// Since when `queue` leaves, by the newest of its marks.
+    /// The retirement of `queue` in its newest mark.
     pub(crate) fn leaving(&self, queue: &str) -> Option<Leaving> {
         self.marks_of(queue, true).filter_map(Binding::leaves).max()
     }

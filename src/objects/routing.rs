@@ -1,25 +1,25 @@
-//! Where messages go: the one simulation of RabbitMQ's routing
-//! (<https://www.rabbitmq.com/docs/exchanges>, `rabbit_exchange:route/3`).
+//! The destinations of messages: the one simulation of RabbitMQ's routing (<https://www.rabbitmq.com/docs/exchanges>,
+//! `rabbit_exchange:route/3`).
 //!
-//! A message is followed by its routing key, or by a pattern of keys such as `30m.*`. What cannot be decided from the
-//! pattern, or from the type of an exchange, is taken for possible.
+//! The simulation follows a routing key, or a pattern of keys such as `30m.*`. If the pattern or the type of an exchange
+//! does not decide a match, the match counts as possible.
 
 use std::collections::BTreeSet;
 
 use super::{Binding, Exchange, Objects, Queue, shard::CONSISTENT_HASH};
 
-/// Where a message may come to.
+/// Possible destinations of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
-    /// Queues that may get it. Where bindings were read a moment after the queues, one may be missing there.
+    /// Queues that may get the message. `Objects` may lack one of them, if bindings were read a moment after the queues.
     pub queues: BTreeSet<String>,
-    /// Exchanges it is sent to that do not exist.
+    /// Exchanges on the route that do not exist.
     pub missing: BTreeSet<String>,
 }
 
 /// Follows a message that is published to `exchange`, through bindings between exchanges and alternate exchanges.
 ///
-/// `keys` is its routing key, or a pattern of it.
+/// `keys` is the routing key, or a pattern of keys.
 pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
     let mut routed = Routed::default();
     let mut seen = BTreeSet::new();
@@ -49,7 +49,7 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
                 next.push(&binding.destination);
             }
         }
-        // The broker asks only whether the exchange itself has a route, not whether that leads to a queue.
+        // The broker checks only whether the exchange itself has a route, not whether the route ends at a queue.
         if unroutable {
             next.extend(exchange.alternate());
         }
@@ -57,21 +57,21 @@ pub fn route(objects: &Objects, exchange: &str, keys: &str) -> Routed {
     routed
 }
 
-/// The bindings of an exchange: they are sorted by it.
+/// The bindings of an exchange: the set is sorted by source.
 fn from<'a>(objects: &'a Objects, exchange: &'a str) -> impl Iterator<Item = &'a Binding> {
     let first = Binding { source: exchange.to_owned(), ..Binding::default() };
     objects.bindings.range(first..).take_while(move |binding| binding.source == exchange)
 }
 
-/// `objects` without the queues and bindings of others that no message of ours can come to or take, and that lead to nothing
-/// of ours: in a virtual host that many use these are most of them.
+/// `objects` without foreign queues and bindings that none of our messages can reach, and that do not route to our objects.
+/// In a shared virtual host most objects are foreign.
 pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects {
     let Objects { exchanges, queues, bindings } = objects;
     let mut sources: BTreeSet<&str> = BTreeSet::new();
     let mut destinations: BTreeSet<&str> = BTreeSet::new();
     let ours = exchanges.keys().chain(queues.keys()).filter(|name| is_ours(name));
     let mut next: Vec<&str> = ours.map(String::as_str).collect();
-    // A queue and an exchange of one name are followed both.
+    // A queue and an exchange may have the same name: both are followed.
     while let Some(name) = next.pop() {
         if !destinations.insert(name) {
             continue;
@@ -98,7 +98,7 @@ pub(crate) fn near(objects: &Objects, is_ours: impl Fn(&str) -> bool) -> Objects
     Objects { exchanges: exchanges.clone(), queues, bindings }
 }
 
-/// Follows what `queue` dead-letters; `None` where it has no dead letter exchange.
+/// Follows the dead letters of `queue`; `None` without a dead letter exchange.
 pub(crate) fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
     let exchange = queue.dead_letter_exchange()?;
     let mut routed = Routed::default();
@@ -110,7 +110,7 @@ pub(crate) fn dead_letters(objects: &Objects, queue: &Queue) -> Option<Routed> {
     Some(routed)
 }
 
-/// Patterns of the routing keys that `queue` dead-letters with: the one it sets, or those its messages came with.
+/// Patterns of the routing keys of `queue`'s dead letters: the key that the queue sets, or the keys of its messages.
 pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BTreeSet<&'a str> {
     if let Some(key) = queue.dead_letter_routing_key() {
         return BTreeSet::from([key]);
@@ -132,11 +132,11 @@ pub(crate) fn dead_letter_keys<'a>(objects: &'a Objects, queue: &'a Queue) -> BT
 /// The pattern that every routing key matches.
 const ANY: &str = "#";
 
-/// Whether messages take a binding.
+/// Whether messages match a binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Match {
     Never,
-    /// Some of them, or it is not known: headers exchanges, and types of plugins.
+    /// Some of them, or unknown: headers exchanges, and types of plugins.
     Perhaps,
     Always,
 }
@@ -144,7 +144,7 @@ enum Match {
 fn matches(exchange: &Exchange, binding: &Binding, keys: &str) -> Match {
     let bound = binding.routing_key.as_str();
     match exchange.routing_type() {
-        // One of its bindings takes each message.
+        // Each message matches at least one of its bindings.
         "fanout" | CONSISTENT_HASH => Match::Always,
         "topic" if !overlap(bound, keys) => Match::Never,
         "topic" if bound == ANY || bound == keys || is_key(keys) => Match::Always,
@@ -154,24 +154,24 @@ fn matches(exchange: &Exchange, binding: &Binding, keys: &str) -> Match {
     }
 }
 
-/// Whether this is one routing key, not a pattern of several.
+/// Whether this is a routing key, not a pattern of several keys.
 fn is_key(keys: &str) -> bool {
     !keys.contains(['*', '#'])
 }
 
-/// The default exchange leads to the queue that has the routing key for a name.
+/// Queues that the default exchange routes to: their name is the routing key.
 fn by_name(objects: &Objects, keys: &str) -> BTreeSet<String> {
     let names = objects.queues.keys();
     let fits = |name: &&String| *name == keys || (!is_key(keys) && overlap(name, keys));
     names.filter(fits).cloned().collect()
 }
 
-/// Whether some routing key matches both patterns. A pattern without `*` and `#` is a routing key itself, so
-/// this also answers whether a key matches a pattern.
+/// Whether some routing key matches both patterns. A pattern without `*` and `#` is a routing key, so this also tests
+/// whether a key matches a pattern.
 pub fn overlap(one: &str, other: &str) -> bool {
     let (one, other) = (words(one), words(other));
-    // meets[j]: whether the words of `one` from here on and those of `other` from j on have a key in common.
-    // Built from the end, so that patterns with many `#` cost no more than their lengths multiplied.
+    // meets[j]: whether the rest of `one` from this word and the rest of `other` from word j have a key in common. Computed
+    // from the end, so that patterns with many `#` cost no more than their lengths multiplied.
     let mut meets: Vec<bool> = (0..=other.len()).map(|j| only_hashes(&other, j)).collect();
     for word in one.iter().rev() {
         let mut now = vec![false; meets.len()];
@@ -194,7 +194,7 @@ pub fn overlap(one: &str, other: &str) -> bool {
     meets.first().copied().unwrap_or(false)
 }
 
-/// The broker takes the empty routing key for no word at all.
+/// The broker treats the empty routing key as no words.
 fn words(pattern: &str) -> Vec<&str> {
     if pattern.is_empty() { Vec::new() } else { pattern.split('.').collect() }
 }

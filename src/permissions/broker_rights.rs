@@ -1,4 +1,4 @@
-//! A role: the needs of one kind of user, and the expressions that cover them.
+//! Roles: the needs of one kind of user, and expressions that cover them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::{
     },
 };
 
-/// How far the expressions of a role go.
+/// Extent of a role's expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The objects it needs and no others.
+    /// Only the objects that the role needs.
     Needs,
-    /// Everything under the topology's name, so that an edited topology needs no new rights; without
-    /// those of the objects that are there now which it does not need.
+    /// All objects under the topology's name, so that an edited topology needs no new rights, except current objects that
+    /// the role does not need.
     Topology {
         /// Every object of the topology.
         objects: BTreeSet<Object>,
-        /// What a change of the topology may need.
+        /// Rights that a change of the topology may need.
         later: BTreeSet<(Right, Object)>,
     },
 }
@@ -29,11 +29,11 @@ pub enum Reach {
 /// A user tag: access to the management API (<https://www.rabbitmq.com/docs/management#permissions>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// e.g. `management`.
+    /// Name, e.g. `management`.
     pub name: &'static str,
-    /// What it is needed for.
+    /// Reason for the tag.
     pub why: &'static str,
-    /// Whether the role can do without.
+    /// Whether the role also works without the tag.
     pub optional: bool,
 }
 
@@ -43,9 +43,9 @@ pub struct Tag {
 pub struct RoutingKeys {
     /// The topic exchange.
     pub exchange: String,
-    /// What stands before the last word.
+    /// Words before the last one.
     pub before: BeforeTimeout,
-    /// The last words, timeouts.
+    /// The last words: names of timeouts.
     pub timeouts: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl RoutingKeys {
         (before != BeforeTimeout::Nothing).then_some(Self { exchange, before, timeouts })
     }
 
-    /// The expression of the keys, e.g. `^(5s|30m)\.unpaid$`.
+    /// The expression for the keys, e.g. `^(5s|30m)\.unpaid$`.
     pub fn expression(&self) -> String {
         let words = |words: &[String]| {
             pattern::group(&words.iter().map(|word| pattern::escape(word)).collect())
@@ -70,27 +70,27 @@ impl RoutingKeys {
     }
 }
 
-/// A user of a topology and what it needs.
+/// A user of a topology, with its needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// What follows the prefix in the name of its user.
+    /// The name of the user, after the prefix.
     pub name: &'static str,
-    /// Who that is, for comments in what is printed.
+    /// Description of the user, for comments in the output.
     pub purpose: &'static str,
-    /// The name of the topology.
+    /// Name of the topology.
     pub topology: String,
-    /// Everything it needs, each once.
+    /// All needs, each once.
     pub needs: Vec<Need>,
-    /// How far its expressions go.
+    /// Extent of the expressions.
     pub reach: Reach,
-    /// Its tag, if it needs the management API.
+    /// User tag, if the role needs the management API.
     pub tag: Option<Tag>,
-    /// Routing keys it can be limited to, for each exchange.
+    /// Possible limits of routing keys, for each exchange.
     pub routing_keys: Vec<RoutingKeys>,
 }
 
 impl Role {
-    /// The expression of a right, as tight as it gets; `^$` where it is not needed.
+    /// The narrowest expression of a right; `^$` if the right is not needed.
     pub fn expression(&self, right: Right) -> String {
         let needed: BTreeSet<&Object> =
             self.needs.iter().filter(|need| need.right == right).map(|need| &need.object).collect();
@@ -106,13 +106,13 @@ impl Role {
         }
     }
 
-    /// The roles of a topology: publisher, worker, topology administrator, whoever is on call.
+    /// The roles of a topology: publisher, worker, topology administrator, on-call.
     pub fn all(topology: &Topology) -> Vec<Self> {
         vec![publisher(topology), worker(topology), administrator(topology), on_call(topology)]
     }
 }
 
-/// Needs by what they are about, so that each is there once, with the first reason given.
+/// Reasons by right and object, so that each need occurs once, with its first reason.
 #[derive(Default)]
 struct Needs(BTreeMap<(Right, Object), &'static str>);
 
@@ -130,7 +130,7 @@ impl Needs {
         self.0.entry((right, Object::Shards(base.to_owned()))).or_insert(why);
     }
 
-    /// A role that may do this and no more; `tag` says what for it has to have the tag `management`, and whether it can do without.
+    /// A role with exactly these needs. `tag` is the reason for the tag `management`, and whether the role works without it.
     fn role(
         self,
         topology: &Topology,
@@ -186,7 +186,7 @@ pub(crate) fn worker(topology: &Topology) -> Role {
     needs.role(topology, ["worker", "`overdue run --no-declare`"], Some((why, true)))
 }
 
-/// Who looks why orders are late, and puts back or drops what is parked.
+/// An operator on call, who finds out why orders are late, and republishes or drops parked messages.
 fn on_call(topology: &Topology) -> Role {
     let mut needs = Needs::default();
     needs.queue(Right::Read, &topology.parked_queue(), "read what is parked");
@@ -200,7 +200,7 @@ fn on_call(topology: &Topology) -> Role {
     needs.role(topology, what, Some(("find queues, their counts and their limits", false)))
 }
 
-/// Whoever plans and applies the topology.
+/// The administrator, who plans and applies the topology.
 fn administrator(topology: &Topology) -> Role {
     let objects = topology.objects();
     let probe = Object::Below(format!("{}.probe", topology.name));
@@ -215,7 +215,8 @@ fn administrator(topology: &Topology) -> Role {
     needs.0.insert((Right::Configure, lock.clone()), "change the topology one at a time");
     let mut objects = names(&objects);
     objects.extend([probe, lock]);
-    // Another strategy publishes or dead-letters to them, or binds levels, and these rights are to outlive the change.
+    // Another strategy publishes or dead-letters to these exchanges, or binds levels. The rights must remain after the
+    // change.
     let later = [
         (Right::Write, topology.entry_exchange()),
         (Right::Write, topology.due_exchange()),
@@ -227,7 +228,7 @@ fn administrator(topology: &Topology) -> Role {
     Role { reach: Reach::Topology { objects, later }, ..needs.role(topology, what, tag) }
 }
 
-/// What the broker asks of whoever declares these objects, binds, unbinds and deletes them.
+/// Rights that the broker requires for declaring, binding, unbinding and deleting these objects.
 fn declaring(objects: &Objects) -> Needs {
     let mut needs = Needs::default();
     for exchange in objects.exchanges.values() {

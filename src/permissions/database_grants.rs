@@ -1,4 +1,4 @@
-//! The least rights in PostgreSQL: each role with what it is granted, as SQL.
+//! The least rights in PostgreSQL: roles and their grants, as SQL.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::text::sql::identifier;
 
-/// For whom the grants are printed.
+/// Options for printing grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseRequest<'a> {
-    /// `database.search_path`, schema by schema: the first holds the tables of `overdue`, the last the reference tables.
+    /// `database.search_path`, schema by schema: the first contains the tables of `overdue`, the last the reference tables.
     pub schemas: Vec<&'a str>,
-    /// What the names of the roles begin with.
+    /// Prefix of the names of roles.
     pub user_prefix: &'a str,
-    /// Also create the roles, without passwords.
+    /// Whether to create the roles, without passwords.
     pub create_users: bool,
     /// The effects of the topology.
     pub effects: Vec<EffectSql<'a>>,
@@ -22,9 +22,9 @@ pub struct DatabaseRequest<'a> {
 /// The SQL of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectSql<'a> {
-    /// Its name.
+    /// Name of the effect.
     pub name: &'a str,
-    /// Its file; `None` if it is built in.
+    /// File of the SQL; `None` for a built-in effect.
     pub file: Option<&'a str>,
 }
 
@@ -35,26 +35,26 @@ pub struct Grant {
     pub privilege: &'static str,
     /// `SCHEMA overdue`, `overdue.closures`, `FUNCTION …`; empty for a role.
     pub object: String,
-    /// What it is needed for.
+    /// Reason for the privilege.
     pub why: &'static str,
 }
 
 /// A role of PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseRole {
-    /// With the prefix, quoted where it has to be.
+    /// Name with the prefix, quoted if necessary.
     pub name: String,
-    /// Who that is.
+    /// Description of the role.
     pub purpose: &'static str,
-    /// Statements of a superuser before the tables are there.
+    /// Statements of a superuser, run before the tables exist.
     pub before: Vec<String>,
-    /// What the owner of the tables grants.
+    /// Grants by the owner of the tables.
     pub grants: Vec<Grant>,
-    /// What cannot be known here.
+    /// Requirements that cannot be determined here.
     pub unknown: Vec<String>,
 }
 
-/// Tables of `overdue`, the rights on them, and what for.
+/// Tables of `overdue`, the privileges on them, and the reason.
 type Tables = [(&'static str, &'static [&'static str], &'static str)];
 
 const WORKER: &Tables = &[
@@ -90,7 +90,7 @@ const ON_CALL: &Tables = &[
     ("pauses", &["SELECT", "INSERT", "UPDATE", "DELETE"], "pause and resume"),
 ];
 
-/// What a built-in effect does with the reference tables.
+/// Privileges of a built-in effect on the reference tables.
 fn reference_tables(effect: &str) -> &'static Tables {
     const ORDERS: (&str, &[&str], &str) = ("orders", &["SELECT", "UPDATE"], "the built-in effects");
     const WITH_STOCK: &Tables = &[
@@ -116,7 +116,7 @@ const FUNCTIONS: [(&str, &str); 10] = [
 ];
 
 impl DatabaseRole {
-    /// The roles: administrator, worker, publisher, who is on call.
+    /// The roles: administrator, worker, publisher, on-call.
     pub fn all(request: &DatabaseRequest<'_>) -> Vec<Self> {
         let role = |name: &str, purpose| Self {
             name: identifier(&format!("{}{name}", request.user_prefix)),
@@ -174,7 +174,7 @@ impl DatabaseRole {
         }
     }
 
-    /// Once, with the first reason given.
+    /// Adds a grant once, with the first reason.
     fn grant(&mut self, grant: Grant) {
         let known = |it: &Grant| (it.privilege, &it.object) == (grant.privilege, &grant.object);
         if !self.grants.iter().any(known) {
@@ -197,7 +197,7 @@ impl DatabaseRole {
         }
     }
 
-    /// The grants as statements, one for all privileges of an object, each with its reason.
+    /// The grants as SQL: one statement for all privileges on an object, with its reason.
     pub fn statements(&self) -> Vec<(String, &'static str)> {
         let mut objects: Vec<(Vec<&str>, &Grant)> = Vec::new();
         for grant in &self.grants {
@@ -244,7 +244,7 @@ pub fn render(roles: &[DatabaseRole]) -> String {
     text
 }
 
-/// The same for programs.
+/// The grants for programs.
 #[derive(Debug, Serialize)]
 pub struct Grants {
     version: u32,
@@ -255,16 +255,16 @@ pub struct Grants {
 struct RoleGrants {
     role: String,
     purpose: &'static str,
-    /// Of a superuser, before the tables are there.
+    /// Statements of a superuser, run before the tables exist.
     before: Vec<String>,
-    /// Of the owner of the tables.
+    /// Statements of the owner of the tables.
     grants: Vec<String>,
-    /// What the SQL of effects needs beside it.
+    /// Further requirements of the effects' SQL.
     unknown: Vec<String>,
 }
 
 impl Grants {
-    /// Of these roles.
+    /// Converts roles.
     pub fn of(roles: Vec<DatabaseRole>) -> Self {
         let grants = |role: DatabaseRole| RoleGrants {
             grants: role.statements().into_iter().map(|(statement, _)| statement).collect(),

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::{Request, Right, Role, pattern::NOTHING};
 use crate::text::{json_object, json_sections};
 
-/// Definitions JSON with the permissions of `roles`; the virtual host has to exist.
+/// Definitions JSON with the permissions of `roles`; the virtual host must exist.
 ///
-/// Users are in it only where `request` asks for them: importing a user without a password takes the password
-/// of a user that exists. Topic permissions need the exchange to exist.
+/// Users are included only if `request` asks for them: importing a user without a password removes the password of an
+/// existing user. Topic permissions need the exchange to exist.
 pub fn render(roles: &[Role], request: &Request) -> String {
     let lines = |line: &dyn Fn(&Role) -> Option<String>| roles.iter().filter_map(line).collect();
     let mut parts: Vec<(&str, Vec<String>)> = Vec::new();

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Object;
 
-/// Matches no object: the empty name stands for the default exchange, which takes no permission.
+/// Matches no object: the empty name is the default exchange, which has no permissions.
 pub(crate) const NOTHING: &str = "^$";
 
 /// Generations after the first, as `plan::generation` names them.
 const NUMBER: &str = r"\.[0-9]+";
 
-/// Any shard in any generation, and none; and their exchange, by which a worker without `management` knows of them. As
-/// `objects::shard` names them.
+/// Any shard in any generation, or none; and the exchange of shards, by which a worker without `management` finds them.
+/// `objects::shard` defines the names.
 const SHARD: &str = r"\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?";
 
-/// Exactly these objects of `topology`; [`NOTHING`] where there are none.
+/// Matches exactly these objects of `topology`; [`NOTHING`] if there are none.
 pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
     if objects.is_empty() {
         return NOTHING.to_owned();
@@ -22,7 +22,7 @@ pub(crate) fn exactly(topology: &str, objects: &BTreeSet<&Object>) -> String {
     format!("^{}{}$", prefix(topology), group(&alternatives(topology, objects)))
 }
 
-/// Everything under the name of `topology` except `excluded`, and `elsewhere`, which have other names.
+/// Matches all names under `topology` except `excluded`, and the names of `elsewhere`.
 pub(crate) fn under(
     topology: &str,
     excluded: &BTreeSet<&Object>,
@@ -44,7 +44,7 @@ fn prefix(topology: &str) -> String {
     escape(&format!("{topology}."))
 }
 
-/// One expression per name, sorted, without the prefix that all of them have.
+/// An expression for each name, sorted, without the common prefix.
 fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
     let mut suffixes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let prefix = format!("{topology}.");
@@ -70,7 +70,7 @@ fn alternatives(topology: &str, objects: &BTreeSet<&Object>) -> Vec<String> {
     suffixes.into_iter().map(expression).collect()
 }
 
-/// One of several expressions.
+/// An expression for one of several alternatives.
 pub(super) fn group(alternatives: &Vec<String>) -> String {
     match alternatives.as_slice() {
         [one] => one.clone(),
@@ -78,7 +78,7 @@ pub(super) fn group(alternatives: &Vec<String>) -> String {
     }
 }
 
-/// A text as an expression that matches only itself.
+/// An expression that matches only this text.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 4);
     for c in text.chars() {

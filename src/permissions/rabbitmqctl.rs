@@ -1,14 +1,14 @@
-//! The rights as `rabbitmqctl` commands, with the reason of each beside it.
+//! The rights as `rabbitmqctl` commands, each with its reason.
 
 use std::fmt::Write as _;
 
 use super::{Object, Request, Right, Role, pattern::NOTHING};
 use crate::text::quote;
 
-/// Names of one reason that are listed; of more than these only the count is printed.
+/// Most names that are listed for one reason; for more names only their number is printed.
 const LISTED: usize = 4;
 
-/// A shell script; what changes users or is optional is commented out, unless `request` asks for it.
+/// A shell script. Commands that change users or are optional are commented out, unless `request` asks for them.
 pub fn render(roles: &[Role], request: &Request) -> String {
     let topologies: Vec<&str> = roles.iter().take(1).map(|role| role.topology.as_str()).collect();
     let mut text = format!(
@@ -60,11 +60,11 @@ fn optional(wanted: bool, line: &str) -> String {
     if wanted { line.to_owned() } else { format!("# {line}") }
 }
 
-/// A line per right and reason, with the objects it is about.
+/// A line per right and reason, with the names of the objects.
 fn reasons(role: &Role) -> Vec<String> {
     let mut reasons: Vec<(Right, &str, Vec<String>)> = Vec::new();
     for need in &role.needs {
-        // Generations go with their first.
+        // The first generation stands for the others.
         if matches!(need.object, Object::Generations(_)) {
             continue;
         }

@@ -1,15 +1,15 @@
-//! Text of others on a terminal: names on a broker, texts of a database, headers of messages.
+//! Foreign text on a terminal: names on a broker, texts of a database, headers of messages.
 //!
-//! A control character can clear the screen, a bidirectional override can turn a name round, and a line break can
-//! add a line to a report. Each is shown as its escape: `\u{1b}`.
+//! A control character can clear the screen, a bidirectional override can reverse a name, and a line break can add a line to
+//! a report. Each is shown as its escape: `\u{1b}`.
 
 use std::{
     borrow::Cow,
     fmt::{self, Write},
 };
 
-/// `text` with everything escaped that a terminal would act on. Line breaks stay: they are ours, because what is put
-/// into a line went through [`OneLine`].
+/// `text` with an escape for each character that a terminal would interpret. Line breaks are kept: they are ours, because
+/// every text inserted into a line went through [`OneLine`].
 pub fn printable(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c != '\n' && is_active(c);
     if !text.contains(acts) {
@@ -26,7 +26,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// `text` in one line: line breaks are escaped as well.
+/// `text` in one line, with escaped line breaks.
 pub fn one_line(text: impl fmt::Display) -> String {
     let mut line = String::new();
     // Writing to a string cannot fail.
@@ -34,9 +34,10 @@ pub fn one_line(text: impl fmt::Display) -> String {
     line
 }
 
-/// A JSON text in which those characters are escaped that JSON itself lets through.
+/// JSON with an escape for each active character that JSON itself allows.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    // Outside of strings JSON has no such characters but line breaks; inside it escapes those below U+0020 itself.
+    // Outside of strings JSON has no such characters except line breaks; inside, JSON escapes characters below U+0020
+    // itself.
     let acts = |c: char| c >= '\u{7f}' && is_active(c);
     if !json.contains(acts) {
         return Cow::Borrowed(json);
@@ -55,7 +56,7 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Writes to `0` in one line, whatever is written.
+/// Writes everything to `0` in one line.
 pub(crate) struct OneLine<'a, W: Write>(pub(crate) &'a mut W);
 
 impl<W: Write> Write for OneLine<'_, W> {
@@ -72,7 +73,7 @@ impl<W: Write> Write for OneLine<'_, W> {
     }
 }
 
-/// Control characters, line and paragraph separators, and characters that only say how others are shown (Unicode's
+/// Control characters, line and paragraph separators, and characters that only change how others are shown (Unicode's
 /// category Cf: bidirectional overrides, zero widths, tags).
 ///
 /// Source: <https://www.unicode.org/Public/UNIDATA/extracted/DerivedGeneralCategory.txt>

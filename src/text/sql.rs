@@ -10,7 +10,7 @@ const RESERVED: &str = "all analyse analyze and any array as asc asymmetric auth
     returning right select session_user similar some symmetric system_user table tablesample then to trailing true union \
     unique user using variadic verbose when where window with";
 
-/// A name as it is written in SQL: quoted where it has to be.
+/// A name in SQL, quoted if necessary.
 pub(crate) fn identifier(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -24,7 +24,7 @@ pub(crate) fn identifier(name: &str) -> String {
 /// A value as a literal, which takes the type of the column that it is compared with: text, an enum, a number.
 pub(crate) fn literal(value: &str) -> String {
     let quoted = value.replace('\'', "''");
-    // A backslash means nothing in it, whatever `standard_conforming_strings` is.
+    // The literal does not depend on `standard_conforming_strings`.
     if value.contains('\\') {
         format!("E'{}'", quoted.replace('\\', "\\\\"))
     } else {
@@ -32,8 +32,8 @@ pub(crate) fn literal(value: &str) -> String {
     }
 }
 
-/// The reason why a fragment cannot stand in parentheses: a parenthesis or a quote without its other half, a semicolon, a comment to the
-/// end of the line.
+/// Why a fragment cannot be put into parentheses: an unbalanced parenthesis or quote, a semicolon, or a comment to the end
+/// of the line.
 pub(crate) fn unbalanced(text: &str) -> Option<String> {
     let mut depth = 0_i32;
     let mut rest = text.chars().peekable();

@@ -6,7 +6,7 @@ use rustls::{AlertDescription, CertificateError};
 
 use super::Parameters;
 
-/// What was wrong, if `error` is about TLS at all; `None` for any other failure.
+/// The reason, if `error` is about TLS; `None` for any other failure.
 pub(crate) fn refusal(error: &(dyn Error + 'static), parameters: Parameters) -> Option<String> {
     let Parameters { ca, certificate, key } = parameters;
     Some(match in_chain(error)? {
@@ -37,7 +37,7 @@ pub(crate) fn refusal(error: &(dyn Error + 'static), parameters: Parameters) -> 
 
 fn certificate_refused(wrong: &CertificateError, ca: &str) -> String {
     match wrong {
-        // A CA of the same name with another key.
+        // A CA with the same name and another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             format!("its certificate is signed by no CA that is trusted here: name the CA's file with {ca}")
         }
@@ -55,7 +55,7 @@ fn certificate_refused(wrong: &CertificateError, ca: &str) -> String {
     }
 }
 
-/// The error of TLS behind an error of a client; those of `std::io` hide theirs.
+/// Finds the TLS error behind an error of a client; `std::io::Error` hides its inner error.
 fn in_chain<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! Checks the peer's certificate as far as was asked.
+//! Checks the peer's certificate to the requested extent.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustls::{
 
 use super::Verification;
 
-/// Trusts these CAs alone.
+/// Trusts only these CAs.
 pub(super) fn trusting(
     certificates: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
@@ -27,7 +27,7 @@ pub(super) fn trusting(
     Ok(built.map_err(|error| error.to_string())?)
 }
 
-/// Trusts the CAs that this machine trusts.
+/// Trusts the CAs of this machine.
 pub(super) fn platform(
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, String> {
@@ -35,11 +35,11 @@ pub(super) fn platform(
     Ok(Arc::new(verifier.map_err(|error| error.to_string())?))
 }
 
-/// What the handshake asks about the certificate. That the peer has its key is checked in every case.
+/// Checks the certificate in a handshake. The peer's possession of the key is checked in every case.
 #[derive(Debug)]
 pub(super) struct Verifier {
     verification: Verification,
-    /// None where nothing is verified.
+    /// `None` if nothing is verified.
     trusted: Option<Arc<dyn ServerCertVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -65,7 +65,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
         match trusted.verify_server_cert(certificate, intermediates, host, ocsp, now) {
-            // The name is looked at last, so the chain is good.
+            // The name is checked last, so the chain is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.verification == Verification::Chain => Ok(ServerCertVerified::assertion()),
