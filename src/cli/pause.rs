@@ -68,9 +68,9 @@ impl PausesAnswer {
         let is_paused = |name: &str| {
             pauses.iter().any(|pause| pause.per_second.is_none() && pause.timeout == name)
         };
-        let (paused, others): (Vec<_>, Vec<_>) =
+        let (stopped, others): (Vec<_>, Vec<_>) =
             topology.timeouts.iter().partition(|timeout| is_paused(&timeout.name));
-        let shares = |effect: &str| paused.iter().any(|timeout| timeout.effect == effect);
+        let shares = |effect: &str| stopped.iter().any(|timeout| timeout.effect == effect);
         let others = others.iter().filter(|timeout| shares(&timeout.effect));
         let by_message_alone = others.map(|timeout| timeout.name.clone()).collect();
         Self { version: 1, pauses, by_message_alone }
