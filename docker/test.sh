@@ -72,7 +72,8 @@ build_pgbouncer() (
   mkdir -p target/pgbouncer/lists/partial && cd target/pgbouncer || exit
   # shellcheck disable=SC2016 # apt's placeholders
   mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' | awk '$1 == "Debian" && $2 ~ /^https?:/ { print $2; exit }')
-  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} trixie main" >sources.list
+  [[ -n $mirror ]] || exit 1
+  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >sources.list
   options=(-o "Dir::Etc::sourcelist=$PWD/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$PWD/lists"
     -o Dir::Cache::srcpkgcache= -o Dir::Cache::pkgcache=)
   apt "${options[@]}" update && apt "${options[@]}" source --download-only pgbouncer || exit

@@ -35,28 +35,13 @@ pub struct Options {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub broker_container: Vec<String>,
     /// An administrator of the broker; its virtual host is replaced
-    #[arg(
-        long,
-        env = "OVERDUE_BROKER__URL",
-        hide_env_values = true,
-        default_value = "amqp://admin:admin@127.0.0.1:28672/%2f"
-    )]
+    #[arg(long, hide_default_value = true, default_value_t = environment("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:28672/%2f"))]
     pub broker_url: String,
     /// The management API
-    #[arg(
-        long,
-        env = "OVERDUE_BROKER__MANAGEMENT_URL",
-        hide_env_values = true,
-        default_value = "http://admin:admin@127.0.0.1:28673"
-    )]
+    #[arg(long, hide_default_value = true, default_value_t = environment("OVERDUE_BROKER__MANAGEMENT_URL", "http://admin:admin@127.0.0.1:28673"))]
     pub management_url: String,
     /// The database; its user may create schemas
-    #[arg(
-        long,
-        env = "OVERDUE_DATABASE__URL",
-        hide_env_values = true,
-        default_value = "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable"
-    )]
+    #[arg(long, hide_default_value = true, default_value_t = environment("OVERDUE_DATABASE__URL", "postgres://overdue:overdue@127.0.0.1:28432/overdue?sslmode=disable"))]
     pub database_url: String,
     /// The rival that this process must run instead of measuring
     #[arg(long, hide = true, value_enum)]
@@ -89,4 +74,9 @@ impl Options {
         let labelled = |file: &PathBuf| (file.clone(), format!(" ({})", file.display()));
         self.program.iter().map(labelled).collect()
     }
+}
+
+/// A variable of the environment, or its value at a service of `make services`.
+fn environment(name: &str, usual: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
