@@ -28,10 +28,12 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// A pause between two plans lasts 1/100 of the wait so far: a long wait plans less often, and ends at most 1 % late.
 const LOOKS: u32 = 100;
 
-/// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
+/// Change the broker to match the topology file; asks first
+///
+/// The command shows the plan, and asks before it changes the broker. A repeated command changes nothing.
 #[derive(Debug, Args)]
 pub(super) struct Apply {
-    /// Refuse if the plan made now has another fingerprint than the one that `overdue plan` printed
+    /// Refuse a plan with another fingerprint than this one, which `overdue plan` printed
     #[arg(long, value_name = "FINGERPRINT")]
     plan: Option<Fingerprint>,
     #[command(flatten)]
@@ -41,7 +43,7 @@ pub(super) struct Apply {
     /// Wait until retired queues have drained, and delete them
     #[arg(long)]
     wait: bool,
-    /// With --wait: give up after this time, e.g. 45m
+    /// End the wait of --wait after this time, e.g. 45m
     #[arg(long, value_name = "DURATION", requires = "wait")]
     within: Option<Ttl>,
     #[command(flatten)]

@@ -22,12 +22,12 @@ use crate::{
 /// Check the topology file, without a broker
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// Also check what this RabbitMQ version can do, e.g. 4.0 or 4.3.2
+    /// Check that this RabbitMQ version can do it as well, e.g. 4.0 or 4.3.2
     #[arg(long, value_name = "VERSION")]
     broker: Option<BrokerVersion>,
     #[command(flatten)]
     output: Output,
-    /// Exit with 2 if there are warnings; notes are none
+    /// Exit with 2 if there are warnings; notes do not count
     #[arg(long)]
     deny_warnings: bool,
 }

@@ -30,7 +30,7 @@ pub(super) struct PlanArgs {
 /// Queues that may be deleted with their messages.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Discard {
-    /// Delete this queue although messages wait in it: they are lost. May be repeated
+    /// Delete this queue with the messages that wait in it, which are lost; may be repeated
     #[arg(long = "discard", value_name = "QUEUE")]
     queues: Vec<String>,
 }

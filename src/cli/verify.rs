@@ -28,16 +28,18 @@ use crate::{
     },
 };
 
-/// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if it
-/// finds one
+/// Compare the broker with the topology file, and list differences
+///
+/// The command also finds policies that override the topology, and dead letters that are stuck. It exits with 2 if the broker is not as
+/// it should be.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     #[command(flatten)]
     output: Output,
-    /// Also send a message through every level, every other exchange that delays, and every timeout
+    /// Send a message through every level, every other exchange that delays, and every timeout as well
     #[arg(long)]
     probe: bool,
-    /// With --probe: only what lets go within this time
+    /// Probe only delays up to this time, with --probe
     #[arg(long, value_name = "DURATION", default_value = "10s", requires = "probe")]
     within: Ttl,
 }
