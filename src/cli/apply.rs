@@ -120,7 +120,7 @@ impl Apply {
     /// Asks before the change. A plan without steps needs no question, unless `--wait` will delete what is retired.
     fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
         if !plan.refusals.is_empty() {
-            return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
+            return Err(Failure::failed("nothing was changed: the lines with ! refuse the plan"));
         }
         let is_at_rest = plan.draining.is_empty() && plan.retired_exchanges.is_empty();
         if plan.steps.is_empty() && (!self.wait || is_at_rest) {
@@ -177,7 +177,7 @@ impl Apply {
             let left = within.map(|within| within.saturating_sub(began.elapsed()));
             if let Some(within) = within.filter(|_| left == Some(Duration::ZERO)) {
                 let text = format!(
-                    "not at rest within {within:?}; nothing is lost, and a later `overdue apply` goes on:\n{plan}"
+                    "queues still drain after {within:?}; nothing is lost, and a later `overdue apply` continues:\n{plan}"
                 );
                 return Err(Failure::failed(text));
             }
@@ -243,9 +243,9 @@ const fn why_left(result: StepResult) -> Option<&'static str> {
     match result {
         StepResult::Done => None,
         StepResult::NotEmpty => Some("messages have come in"),
-        StepResult::NotCounted => Some("the broker does not count what is in it"),
-        StepResult::Consumed => Some("somebody else consumes from it"),
+        StepResult::NotCounted => Some("the broker does not count its messages"),
+        StepResult::Consumed => Some("another client consumes from it"),
         StepResult::Needed => Some("messages may still come this way"),
-        StepResult::Bound => Some("somebody has bound it again"),
+        StepResult::Bound => Some("another program has bound it again"),
     }
 }

@@ -76,12 +76,8 @@ fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
         topology.strategy.as_str(),
         topology.delays_in_short(),
         counted(topology.timeouts.len(), "timeout"),
-        retries(topology.retry.len()),
+        counted(topology.retry.len(), "retry"),
     );
     let counts = counts_by_severity(findings.iter().map(|finding| finding.severity));
     if counts.is_empty() { valid } else { format!("{valid}; {counts}") }
-}
-
-fn retries(number: usize) -> String {
-    format!("{number} {}", if number == 1 { "retry" } else { "retries" })
 }

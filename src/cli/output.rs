@@ -68,7 +68,7 @@ impl Confirm {
         }
         if !io::stdin().is_terminal() {
             return Err(Failure::usage(
-                "nothing was changed: without a terminal nobody can be asked; add --yes to do what is printed above",
+                "nothing was changed: without a terminal the command cannot ask; add --yes to do what is printed above",
             ));
         }
         let unreadable =

@@ -72,7 +72,7 @@ impl PlanArgs {
 
 fn verdict(plan: &Plan, check: bool) -> Result<(), Failure> {
     if !plan.refusals.is_empty() {
-        return Err(Failure::failed("the plan is refused: see above"));
+        return Err(Failure::failed("the plan is refused: see its lines with !"));
     }
     if check && !plan.is_empty() {
         return Err(Failure { code: exit::FINDINGS, text: "changes are pending".to_owned() });

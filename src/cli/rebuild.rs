@@ -162,7 +162,7 @@ impl Rebuild {
 
 fn without(Effect { name, .. }: &Effect) -> Failure {
     Failure::configuration(format!(
-        "effect `{name}` has no overdue_sql, so nobody can say which of its orders are open; write into overdue.toml \
+        "effect `{name}` has no overdue_sql, so its open orders are unknown; write into overdue.toml \
          [effects.{name}] overdue_sql = \"{name}_overdue.sql\" (docs/effects.md), or name another timeout with --timeout"
     ))
 }

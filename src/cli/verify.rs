@@ -63,7 +63,7 @@ impl Verify {
         let vhost = management.virtual_host();
         let report = VerifyReport::new(&topology, vhost, &observed, found, probe);
         self.output.print(&report)?;
-        let wrong = "the broker is not as it should be: see above";
+        let wrong = "the broker is not as the topology file says: see above";
         match failed {
             None if report.ok => Ok(()),
             None => Err(Failure { code: exit::FINDINGS, text: wrong.to_owned() }),
@@ -87,7 +87,7 @@ async fn canaries(
     let word = format!("canary{:08x}", rand::random::<u32>());
     let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
         Failure::usage(format!(
-            "nothing lets go within {within:?}; give more time with --within, e.g. --within {}",
+            "no delay ends within {within:?}; give more time with --within, e.g. --within {}",
             topology.delays_to_try().first().map_or("", Level::name)
         ))
     })?;

@@ -88,7 +88,7 @@ impl fmt::Display for Entry {
         let mut row = |name: &str, value: &str| writeln!(f, "  {name:<12} {}", one_line(value));
         row("timeout", &timeout)?;
         row("reason", &self.reason)?;
-        let unknown = || "nobody wrote when".to_owned();
+        let unknown = || "time unknown".to_owned();
         row("parked", &self.parked_at.map_or_else(unknown, |at| format!("{}, at {at}", ago(at))))?;
         row("attempts", &self.attempts.to_string())?;
         row("order now", &full.order_now_text)?;
@@ -143,7 +143,7 @@ impl fmt::Display for ListEnd {
         if more > 0 {
             write!(
                 f,
-                "\n{more} more were there when the broker last counted: somebody else reads them now, or has taken them out"
+                "\n{more} more were there when the broker last counted: another client reads them now, or has taken them out"
             )?;
         }
         Ok(())
