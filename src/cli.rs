@@ -32,7 +32,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{
-    CommandFactory, Parser, Subcommand,
+    Args as _, CommandFactory, Parser, Subcommand,
     error::{ContextKind, ErrorKind},
 };
 
@@ -44,9 +44,19 @@ use crate::{
 use exit::Failure;
 use global_options::Global;
 
-/// Closes what was not done in time: delay topologies on plain RabbitMQ, overdue orders in PostgreSQL.
+/// Where `--help` says to begin.
+const BEGIN: &str = "\
+Begin with `overdue demo` to see it work, or with `overdue init --table TABLE` for a table of yours.
+Later `overdue status` shows whether orders are closed on time, if not why, and what to type.";
+
+/// Groups of commands in `--help`: a group begins with its first command, in the order of [`Command`].
+const GROUPS: [(&str, &str); 4] =
+    [("Set up", "init"), ("Run", "demo"), ("Look", "status"), ("Repair", "parked")];
+
+/// Closes unpaid orders at their deadline, with RabbitMQ and PostgreSQL.
 #[derive(Debug, Parser)]
-#[command(name = "overdue", version, arg_required_else_help = true, after_help = exit::help())]
+#[command(name = "overdue", version, arg_required_else_help = true)]
+#[command(help_template = help_template(), after_help = exit::help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -57,36 +67,58 @@ pub(crate) struct Cli {
 /// Help texts are the doc comments of these types.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(init::Init),
+    #[command(subcommand)]
+    Database(database::Database),
+    #[command(subcommand)]
+    Effect(effect::EffectCommand),
     Check(check::Check),
     Plan(plan::PlanArgs),
     Apply(apply::Apply),
     Remove(remove::Remove),
-    Verify(verify::Verify),
-    Doctor(doctor::Doctor),
+    Permissions(permissions::Permissions),
+    ExitPlugin(exit_plugin::ExitPlugin),
+    Export(export::Export),
+    #[command(subcommand)]
+    Generate(generate::Generate),
+    Demo(demo::DemoArgs),
     Run(run::Run),
     Health(health::Health),
+    Publish(publish::Publish),
     Status(status::Status),
+    Explain(explain::Explain),
+    Doctor(doctor::Doctor),
+    Verify(verify::Verify),
     Ui(ui::UiArgs),
+    Config(setup::Config),
     #[command(subcommand)]
     Parked(parked::Parked),
     Pause(pause::PauseArgs),
     Resume(pause::Resume),
     Pauses(pause::Pauses),
     Rebuild(rebuild::Rebuild),
-    Publish(publish::Publish),
-    Explain(explain::Explain),
-    #[command(subcommand)]
-    Effect(effect::EffectCommand),
-    Init(init::Init),
-    Demo(demo::DemoArgs),
-    #[command(subcommand)]
-    Database(database::Database),
-    Permissions(permissions::Permissions),
-    Export(export::Export),
-    ExitPlugin(exit_plugin::ExitPlugin),
-    Config(setup::Config),
-    #[command(subcommand)]
-    Generate(generate::Generate),
+}
+
+/// The help of the program. Clap has no headings for commands, so that their list is written here, from the texts that each command
+/// has for its own help.
+fn help_template() -> String {
+    let program = Global::augment_args(clap::Command::new("overdue").version("0"));
+    let options = program.help_template("{all-args}").render_help().ansi().to_string();
+    let commands = Command::augment_subcommands(clap::Command::new("overdue"));
+    let styles = commands.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let mut list = String::new();
+    for command in commands.get_subcommands() {
+        let name = command.get_name();
+        if let Some((group, _)) = GROUPS.iter().find(|(_, first)| *first == name) {
+            list += &format!("\n{header}{group}:{header:#}\n");
+        }
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        list += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
+    }
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{BEGIN}\n{list}\n{options}{{after-help}}"
+    )
 }
 
 /// The command line, for docs/commands.md.
@@ -105,32 +137,32 @@ impl Cli {
         let writing = if self.is_worker() { Writing::Beside } else { Writing::AtOnce };
         telemetry::install(&self.log(&settings), writing).map_err(Failure::configuration)?;
         match self.command {
+            Command::Init(init) => init.run(&settings).await,
+            Command::Database(database) => database.run(&settings).await,
+            Command::Effect(effect) => effect.run(&settings).await,
             Command::Check(check) => check.run(&settings),
             Command::Plan(plan) => plan.run(&settings).await,
             Command::Apply(apply) => apply.run(&settings).await,
             Command::Remove(remove) => remove.run(&settings).await,
-            Command::Verify(verify) => verify.run(&settings).await,
-            Command::Doctor(doctor) => doctor.run(&settings).await,
+            Command::Permissions(permissions) => permissions.run(&settings),
+            Command::ExitPlugin(exit) => exit.run(&settings).await,
+            Command::Export(export) => export.run(&settings).await,
+            Command::Generate(generate) => generate.run(Self::command()),
+            Command::Demo(demo) => demo.run(&settings).await,
             Command::Run(run) => run.run(&settings).await,
             Command::Health(health) => health.run(&settings).await,
+            Command::Publish(publish) => publish.run(&settings).await,
             Command::Status(status) => status.run(&settings).await,
+            Command::Explain(explain) => explain.run(&settings).await,
+            Command::Doctor(doctor) => doctor.run(&settings).await,
+            Command::Verify(verify) => verify.run(&settings).await,
             Command::Ui(ui) => ui.run(&settings).await,
+            Command::Config(config) => config.run(&settings),
             Command::Parked(parked) => parked.run(&settings).await,
             Command::Pause(pause) => pause.run(&settings).await,
             Command::Resume(resume) => resume.run(&settings).await,
             Command::Pauses(pauses) => pauses.run(&settings).await,
             Command::Rebuild(rebuild) => rebuild.run(&settings).await,
-            Command::Publish(publish) => publish.run(&settings).await,
-            Command::Explain(explain) => explain.run(&settings).await,
-            Command::Effect(effect) => effect.run(&settings).await,
-            Command::Init(init) => init.run(&settings).await,
-            Command::Demo(demo) => demo.run(&settings).await,
-            Command::Database(database) => database.run(&settings).await,
-            Command::Permissions(permissions) => permissions.run(&settings),
-            Command::Export(export) => export.run(&settings).await,
-            Command::ExitPlugin(exit) => exit.run(&settings).await,
-            Command::Config(config) => config.run(&settings),
-            Command::Generate(generate) => generate.run(Self::command()),
         }
     }
 

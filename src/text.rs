@@ -15,10 +15,14 @@ use serde_json::Value;
 pub(crate) use printable::OneLine;
 pub use printable::{one_line, printable, printable_json};
 
-/// `noun` for one, with an `s` for any other number; `noun` has a regular plural.
+/// `noun` for one, and its plural for any other number: `queues`, `retries`; `noun` has a regular plural.
 pub(crate) fn noun(number: impl TryInto<u64>, noun: &str) -> String {
     let one = number.try_into().is_ok_and(|number| number == 1);
-    if one { noun.to_owned() } else { format!("{noun}s") }
+    match noun.strip_suffix("ry") {
+        _ if one => noun.to_owned(),
+        Some(stem) => format!("{stem}ries"),
+        None => format!("{noun}s"),
+    }
 }
 
 /// A number and its noun: `1 queue`, `0 queues`.

@@ -81,7 +81,7 @@ fn foreign_consumers(topology: &Topology, observed: &Snapshot, plan: &Plan) -> V
             }
             Kind::Parked => return None,
         };
-        let message = format!("{} of somebody else", counted(*consumers, "consumer"));
+        let message = format!("{} of another client", counted(*consumers, "consumer"));
         let fix = "stop them: the queue's page of the management UI shows their connections";
         let found = Diagnostic::new(
             "foreign-consumer",

@@ -45,7 +45,7 @@ pub enum ApplyError {
     #[error("the plan is refused, nothing was changed\n{0}")]
     Refused(Box<Plan>),
     /// Some steps are done. The topology works as it is; applying again goes on from here.
-    #[error("{done} of {all} steps are done; run `overdue apply` again to go on")]
+    #[error("{done} of {all} steps are done; run `overdue apply` again to continue")]
     Partly {
         /// Steps that are done.
         done: usize,

@@ -28,10 +28,12 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// A pause between two plans lasts 1/100 of the wait so far: a long wait plans less often, and ends at most 1 % late.
 const LOOKS: u32 = 100;
 
-/// Bring the topology to the broker, again and again without effect; shows the plan first, and asks
+/// Change the broker to match the topology file; asks first
+///
+/// The command shows the plan, and asks before it changes the broker. A repeated command changes nothing.
 #[derive(Debug, Args)]
 pub(super) struct Apply {
-    /// Refuse if the plan made now has another fingerprint than the one that `overdue plan` printed
+    /// Refuse a plan with another fingerprint than this one, which `overdue plan` printed
     #[arg(long, value_name = "FINGERPRINT")]
     plan: Option<Fingerprint>,
     #[command(flatten)]
@@ -41,7 +43,7 @@ pub(super) struct Apply {
     /// Wait until retired queues have drained, and delete them
     #[arg(long)]
     wait: bool,
-    /// With --wait: give up after this time, e.g. 45m
+    /// End the wait of --wait after this time, e.g. 45m
     #[arg(long, value_name = "DURATION", requires = "wait")]
     within: Option<Ttl>,
     #[command(flatten)]
@@ -118,7 +120,7 @@ impl Apply {
     /// Asks before the change. A plan without steps needs no question, unless `--wait` will delete what is retired.
     fn agree(&self, plan: &Plan, question: &str) -> Result<(), Failure> {
         if !plan.refusals.is_empty() {
-            return Err(Failure::failed("the plan is refused, nothing was changed: see above"));
+            return Err(Failure::failed("nothing was changed: the lines with ! refuse the plan"));
         }
         let is_at_rest = plan.draining.is_empty() && plan.retired_exchanges.is_empty();
         if plan.steps.is_empty() && (!self.wait || is_at_rest) {
@@ -175,7 +177,7 @@ impl Apply {
             let left = within.map(|within| within.saturating_sub(began.elapsed()));
             if let Some(within) = within.filter(|_| left == Some(Duration::ZERO)) {
                 let text = format!(
-                    "not at rest within {within:?}; nothing is lost, and a later `overdue apply` goes on:\n{plan}"
+                    "queues still drain after {within:?}; nothing is lost, and a later `overdue apply` continues:\n{plan}"
                 );
                 return Err(Failure::failed(text));
             }
@@ -241,9 +243,9 @@ const fn why_left(result: StepResult) -> Option<&'static str> {
     match result {
         StepResult::Done => None,
         StepResult::NotEmpty => Some("messages have come in"),
-        StepResult::NotCounted => Some("the broker does not count what is in it"),
-        StepResult::Consumed => Some("somebody else consumes from it"),
+        StepResult::NotCounted => Some("the broker does not count its messages"),
+        StepResult::Consumed => Some("another client consumes from it"),
         StepResult::Needed => Some("messages may still come this way"),
-        StepResult::Bound => Some("somebody has bound it again"),
+        StepResult::Bound => Some("another program has bound it again"),
     }
 }

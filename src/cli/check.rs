@@ -22,12 +22,12 @@ use crate::{
 /// Check the topology file, without a broker
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// Also check what this RabbitMQ version can do, e.g. 4.0 or 4.3.2
+    /// Check that this RabbitMQ version can do it as well, e.g. 4.0 or 4.3.2
     #[arg(long, value_name = "VERSION")]
     broker: Option<BrokerVersion>,
     #[command(flatten)]
     output: Output,
-    /// Exit with 2 if there are warnings; notes are none
+    /// Exit with 2 if there are warnings; notes do not count
     #[arg(long)]
     deny_warnings: bool,
 }
@@ -76,12 +76,8 @@ fn summary(topology: &Topology, findings: &[Diagnostic]) -> String {
         topology.strategy.as_str(),
         topology.delays_in_short(),
         counted(topology.timeouts.len(), "timeout"),
-        retries(topology.retry.len()),
+        counted(topology.retry.len(), "retry"),
     );
     let counts = counts_by_severity(findings.iter().map(|finding| finding.severity));
     if counts.is_empty() { valid } else { format!("{valid}; {counts}") }
-}
-
-fn retries(number: usize) -> String {
-    format!("{number} {}", if number == 1 { "retry" } else { "retries" })
 }

@@ -27,15 +27,18 @@ const STATES: [(&str, &str, &str); 3] = [
     ("complete", "shipped", "confirm_by"),
 ];
 
-/// Prepare the database
+/// Create the worker's own tables and functions; asks first
 #[derive(Debug, Subcommand)]
 pub(super) enum Database {
-    /// Create what is missing: schema, closures, outbox, schedule(); again and again without effect; says what it would create, and asks
+    /// Create the worker's own tables and functions; asks first
+    ///
+    /// These are the schema, closures, outbox, schedule() and others. The command shows the missing ones, and asks before it creates
+    /// them. A repeated command changes nothing.
     Init {
-        /// Also the reference order tables (orders, order_items, stock), for demo and tests
+        /// Create the reference order tables as well (orders, order_items, stock), for demo and tests
         #[arg(long)]
         reference_tables: bool,
-        /// Also triggers on the reference order tables, which schedule a notice for each order
+        /// Create triggers on the reference order tables as well, which schedule a notice for each order
         #[arg(long)]
         trigger: bool,
         #[command(flatten)]

@@ -43,14 +43,16 @@ const REAL_RATE: u32 = 300;
 /// Default speed for real orders: 30 minutes take 3 s.
 const REAL_SPEED: u32 = 600;
 
-/// Play orders, payments and deadlines against a real worker, and check every invariant
+/// Play orders, payments and deadlines against a real worker
+///
+/// The command checks every invariant afterwards: for example, that no paid order was closed, and no order early or twice.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
     /// How many orders, or a CSV file of real ones: order_id,purchased_at,approved_at; times like
     /// 2017-10-02T10:56:00Z, approved_at may be empty
     #[arg(long, default_value = "2000", value_name = "N|FILE", value_parser = orders)]
     orders: Orders,
-    /// From creation to deadline [default: 10s; of real orders 30m]
+    /// Time from creation to deadline [default: 10s; of real orders 30m]
     #[arg(long, value_name = "DURATION")]
     after: Option<Level>,
     /// How many times faster than real; --after divided by it is at least 100ms [default of real orders: 600]
@@ -65,13 +67,13 @@ pub(super) struct DemoArgs {
     /// Orders created per second [default: 1000; of real orders 300]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
-    /// Who closes the orders
+    /// Worker that closes the orders
     #[arg(long, value_enum, default_value = "internal")]
     worker: WorkerPlace,
     /// The timeout that closes them, with the built-in effect `close` [default: the topology's only one]
     #[arg(long)]
     timeout: Option<String>,
-    /// The same number makes the same orders and payments again [default: a random one]
+    /// Seed: the same number makes the same orders and payments [default: a random one]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Connections for the payments
@@ -97,7 +99,7 @@ enum Orders {
 enum WorkerPlace {
     /// A worker in this process
     Internal,
-    /// One that runs already
+    /// A worker that runs already
     External,
 }
 

@@ -12,7 +12,9 @@ use crate::{
     oncall::doctor::{alerts, facts},
 };
 
-/// Look at broker, database and machine, and say what to fix; exits with 2 if there are errors
+/// Check broker, database and machine, and print what to fix
+///
+/// The command exits with 2 if there are errors.
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
     #[command(flatten)]

@@ -28,16 +28,22 @@ use described::WouldDo;
 use trial::Trial;
 use watch::Watch;
 
-/// Look at the SQL of effects
+/// Check, show, watch or accept the SQL that closes orders
 #[derive(Debug, Subcommand)]
 pub(super) enum EffectCommand {
-    /// Run an effect on orders in transactions that are rolled back, and explain its plan; exits with 2 if something is wrong
+    /// Run an effect on orders, roll it back, and explain its plan
+    ///
+    /// The command exits with 2 if something is wrong.
     Check(Check),
     /// Print the statements of an effect, its index, and the rights of the worker's role
     Show(Named),
-    /// Watch the program that closes rows today: closes nothing, and reports when each row was closed and when the effect would have done it
+    /// Compare an effect with the program that closes rows today
+    ///
+    /// The command closes nothing. It reports when each row was closed, and when the effect would have closed it.
     Watch(Watch),
-    /// Let an effect close rows that were overdue before it ran with this description
+    /// Let an effect close rows that were overdue before it was used
+    ///
+    /// A new or changed description without `since` closes nothing while more than ten rows are overdue, until a person accepts them.
     Accept(Accept),
 }
 
@@ -63,7 +69,7 @@ pub(super) struct Check {
     /// Every effect that the topology file names
     #[arg(long)]
     all: bool,
-    /// Orders to try it on, instead of up to 20 that are open and 20 that are not due
+    /// Try the effect on this order, instead of up to 20 open orders and 20 that are not due; may be repeated
     #[arg(long = "order", value_name = "ORDER_ID")]
     orders: Vec<String>,
     #[command(flatten)]

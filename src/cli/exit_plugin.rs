@@ -23,16 +23,15 @@ use crate::{
     },
 };
 
-/// Guide the way from an exchange of the delayed message plugin to one that needs no plugin
+/// Replace an exchange of the delayed message plugin, step by step
 #[derive(Clone, Debug, Args)]
 pub(super) struct ExitPlugin {
-    /// The exchange of the type x-delayed-message; without one it lists all that there are
+    /// The exchange of the type x-delayed-message; without it the command lists all of them
     exchange: Option<String>,
     /// Write the part for topology.toml into this file, which must not exist
     #[arg(long, value_name = "FILE", requires = "exchange")]
     save: Option<PathBuf>,
-    /// Copy its bindings to what takes its place, which topology.toml has to say; shows them, and asks. Changes
-    /// nothing for those who use it now
+    /// Copy its bindings to the exchange that replaces it in topology.toml; shows them, and asks. The plugin's exchange keeps working
     #[arg(long, requires = "exchange")]
     bind: bool,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::{
 /// Show why an order was closed, is late, or is not closed
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The order: database and broker are asked for everything that is known of it
+    /// The order that database and broker are asked about
     #[arg(long, value_name = "ORDER_ID")]
     order: String,
     /// Ask the effect of this timeout alone

@@ -10,20 +10,22 @@ use crate::{
     topology::Topology,
 };
 
-/// Print the topology: as definitions for a broker, as a picture, or the ladder for publishers
+/// Print the topology as definitions, as a picture, or as a ladder
+///
+/// A broker imports the definitions; a publisher reads the ladder, which has the exchange for each delay.
 #[derive(Debug, Args)]
 pub(super) struct Export {
-    /// What to print
+    /// Format of the text
     #[arg(long, value_enum)]
     format: Format,
-    /// mermaid: what waits in the queues of the broker, retired queues included
+    /// mermaid: show the messages in the broker's queues, including retired queues
     #[arg(long)]
     live: bool,
-    /// definitions: the virtual host [default: the one of broker.url]
+    /// definitions: the virtual host [default: from broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
-    /// definitions: create the virtual host too, for a broker that boots empty; one that exists loses its
-    /// description, tags and default queue type
+    /// definitions: create the virtual host as well, for an empty broker; an existing one loses its description, tags and default
+    /// queue type
     #[arg(long)]
     create_vhost: bool,
 }

@@ -14,7 +14,7 @@ use crate::{plan, topology};
 /// Write completions, manual pages and schemas
 #[derive(Debug, Subcommand)]
 pub(super) enum Generate {
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions {
         /// The shell
         #[arg(value_enum)]
@@ -22,13 +22,13 @@ pub(super) enum Generate {
     },
     /// Write a manual page for each command
     Man {
-        /// The folder, e.g. /usr/local/share/man/man1; it is made if there is none
+        /// The folder, e.g. /usr/local/share/man/man1; it is created if missing
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Print the JSON Schema of the topology file, for editors, or of a plan
+    /// Print the JSON Schema of the topology file (for editors) or of a plan
     Schema {
-        /// What is described
+        /// Document that the schema describes
         #[arg(value_enum, default_value_t)]
         of: Described,
     },

@@ -16,7 +16,7 @@ const CONNECTIONS: &str = "Connections (for commands that ask broker or database
 
 #[derive(Debug, Args)]
 pub(super) struct Global {
-    /// The topology file [default: topology.toml, beside overdue.toml]
+    /// The topology file [default: topology.toml, next to overdue.toml]
     #[arg(long, global = true, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// A settings file other than overdue.toml, also OVERDUE_CONFIG
@@ -25,7 +25,7 @@ pub(super) struct Global {
     /// AMQP URI of the broker, also OVERDUE_BROKER__URL
     #[arg(long, global = true, value_name = "URL", help_heading = CONNECTIONS)]
     broker_url: Option<SecretUrl>,
-    /// A file with the AMQP URI, so that no password stands in a command line
+    /// A file with the AMQP URI, which keeps the password out of the command line
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTIONS, conflicts_with = "broker_url")]
     broker_url_file: Option<PathBuf>,
     /// URL of the management API, also OVERDUE_BROKER__MANAGEMENT_URL

@@ -14,13 +14,15 @@ use crate::{
 /// Docker's time-out is 30 s by default; compose files often have less.
 const ASK_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Ask the worker of this machine whether it is ready: exit code 0, or 1 and one line
+/// Ask the worker on this machine whether it is ready
+///
+/// The command prints one line, and exits with 0 if the worker is ready, otherwise with 1.
 #[derive(Debug, Args)]
 pub(super) struct Health {
-    /// Where it listens, also OVERDUE_WORKER__LISTEN
+    /// Address of the worker's /readyz and /livez, also OVERDUE_WORKER__LISTEN
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<Listen>,
-    /// Ask whether its tasks go on, not whether it is ready
+    /// Ask /livez whether the worker's tasks still run, instead of /readyz
     #[arg(long)]
     live: bool,
     #[command(flatten)]

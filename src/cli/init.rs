@@ -31,19 +31,20 @@ use crate::{
 /// Tables that are named at most.
 const MOST_TABLES: usize = 10;
 
-/// Look at a table, and write topology.toml and overdue.toml with the effect that closes its overdue rows
+/// Look at a table, and write topology.toml and overdue.toml
 ///
-/// At a terminal it asks; elsewhere it marks each guess in the files, and exits with 2 if only you can answer something. A value from an
-/// option is no guess. SQL is as in [effects.NAME] (docs/effects.md).
+/// The effect in overdue.toml closes the overdue rows of the table. At a terminal the command asks; elsewhere it marks each guess in the
+/// files, and exits with 2 if only you can answer something. A value from an option is no guess. SQL is as in [effects.NAME]
+/// (docs/effects.md).
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// The folder
+    /// Folder of the two files
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// The table whose rows have a deadline, such as `purchase` or `shop.purchase`; without it tables are named that look like it
+    /// The table whose rows have a deadline, such as `purchase` or `shop.purchase`; without it the command lists tables that look like it
     #[arg(long)]
     table: Option<String>,
-    /// Add a table to the files that are there
+    /// Add the table to existing files
     #[arg(long)]
     add: bool,
     #[command(flatten)]

@@ -14,17 +14,17 @@ use crate::text::{printable, printable_json};
 /// Output options of each command that reports.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct Output {
-    /// The form of the answer
+    /// Form of the answer
     #[arg(short = 'o', long = "output", value_name = "FORM", value_enum, default_value_t)]
     form: Form,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// For people
+    /// Text for people
     #[default]
     Text,
-    /// One JSON object, for programs
+    /// A JSON object for programs
     Json,
 }
 
@@ -55,7 +55,7 @@ impl Output {
 /// Options of each command that shows first what it would change.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Confirm {
-    /// Do not ask; without a terminal nothing is done unless this is set
+    /// Do not ask; without a terminal the command needs this option
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -68,7 +68,7 @@ impl Confirm {
         }
         if !io::stdin().is_terminal() {
             return Err(Failure::usage(
-                "nothing was changed: without a terminal nobody can be asked; add --yes to do what is printed above",
+                "nothing was changed: without a terminal the command cannot ask; add --yes to do what is printed above",
             ));
         }
         let unreadable =

@@ -16,7 +16,7 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// Look into the parking lot, put messages back, drop them
+/// List, replay or drop the messages in the parking lot
 #[derive(Debug, Subcommand)]
 pub(super) enum Parked {
     List(list::List),
@@ -41,7 +41,7 @@ async fn lots(settings: &Settings) -> Result<Lots, Failure> {
 /// Selects messages that meet all conditions.
 #[derive(Clone, Debug, Args)]
 struct Select {
-    /// Only messages whose reason has this text in it
+    /// Only messages whose reason contains this text
     #[arg(long, value_name = "TEXT", value_parser = some_text)]
     reason: Option<String>,
     /// Only messages of this timeout

@@ -14,34 +14,36 @@ use crate::{
     topology::{Topology, level::Interval},
 };
 
-/// Stop closing the orders of a timeout, by any worker, from the moment this returns; other timeouts go on
+/// Stop closing the orders of a timeout, for a limited time
+///
+/// When the command returns, no worker closes these orders any more. Other timeouts continue.
 #[derive(Debug, Args)]
 pub(super) struct PauseArgs {
     /// The timeout, e.g. unpaid
     timeout: String,
-    /// How long at the most, e.g. 1h: then it ends, if `overdue resume` has not ended it before
+    /// Time after which the pause ends, e.g. 1h; `overdue resume` ends it earlier
     #[arg(long = "for", value_name = "DURATION")]
     lasts: Interval,
-    /// Why, for those who see it
+    /// Reason, which is shown with the pause
     #[arg(long, value_name = "TEXT")]
     why: String,
     #[command(flatten)]
     output: Output,
 }
 
-/// End a pause: what came due meanwhile is closed now, the oldest first
+/// End a pause, and close the orders that came due, the oldest first
 #[derive(Debug, Args)]
 pub(super) struct Resume {
     /// The timeout, e.g. unpaid
     timeout: String,
-    /// Close so many orders per second at the most, e.g. 500, until fewer than half as many come due
+    /// Close at most this number of orders per second, e.g. 500, until fewer than half of it come due
     #[arg(long, value_name = "ORDERS", value_parser = rate)]
     rate: Option<NonZeroU32>,
     #[command(flatten)]
     output: Output,
 }
 
-/// List the pauses that have not ended: until when, who made them, and why
+/// List the pauses that have not ended, with end, author and reason
 #[derive(Debug, Args)]
 pub(super) struct Pauses {
     #[command(flatten)]

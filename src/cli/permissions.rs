@@ -20,26 +20,27 @@ use crate::{
     topology::Topology,
 };
 
-/// Print the least rights of publisher, worker, topology administrator and who is on call
+/// Print the least rights of each user, on broker or database
 ///
-/// As text they are rabbitmqctl commands with reasons, as JSON definitions for `rabbitmqctl import_definitions`.
+/// The users are publisher, worker, topology administrator and the person on call. As text the rights are rabbitmqctl commands with
+/// reasons, as JSON they are definitions for `rabbitmqctl import_definitions`.
 #[derive(Debug, Args)]
 pub(super) struct Permissions {
-    /// The rights in PostgreSQL, as SQL, instead of those on the broker
+    /// Print the rights in PostgreSQL, as SQL, instead of the rights on the broker
     #[arg(long, conflicts_with_all = ["vhost", "routing_keys"])]
     database: bool,
-    /// What the names of the users begin with [default: overdue-, with --database overdue_]
+    /// Prefix of the users' names [default: overdue-, with --database overdue_]
     #[arg(long, value_name = "PREFIX")]
     user_prefix: Option<String>,
     #[command(flatten)]
     output: Output,
-    /// The virtual host [default: the one of broker.url]
+    /// The virtual host [default: from broker.url]
     #[arg(long, value_name = "VHOST")]
     vhost: Option<String>,
-    /// Create the users too, without passwords; definitions take the password of one that exists
+    /// Create the users as well, without passwords; definitions remove the password of an existing user
     #[arg(long)]
     create_users: bool,
-    /// Limit the publisher to the routing keys of the topology; they have to be renewed with every new level
+    /// Limit the publisher to the routing keys of the topology; renew the rights with every new level
     #[arg(long)]
     routing_keys: bool,
 }

@@ -30,7 +30,7 @@ pub(super) struct PlanArgs {
 /// Queues that may be deleted with their messages.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Discard {
-    /// Delete this queue although messages wait in it: they are lost. May be repeated
+    /// Delete this queue with the messages that wait in it, which are lost; may be repeated
     #[arg(long = "discard", value_name = "QUEUE")]
     queues: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl PlanArgs {
 
 fn verdict(plan: &Plan, check: bool) -> Result<(), Failure> {
     if !plan.refusals.is_empty() {
-        return Err(Failure::failed("the plan is refused: see above"));
+        return Err(Failure::failed("the plan is refused: see its lines with !"));
     }
     if check && !plan.is_empty() {
         return Err(Failure { code: exit::FINDINGS, text: "changes are pending".to_owned() });

@@ -46,16 +46,16 @@ const LINES: &str = "Without an order, lines of JSON from standard input:\n  \
      {\"order_id\": \"4711\"}, and optionally \"timeout\"; \"level\", \"category\" or \"after\"; \"due_at\".\n  \
      What a line says beats the flags. The numbers of refused lines are printed at the end.";
 
-/// Publish due notices: one, or many as lines of JSON from standard input
+/// Publish due notices: one, or lines of JSON from standard input
 #[derive(Debug, Args)]
 #[command(after_help = LINES)]
 pub(super) struct Publish {
     #[command(flatten)]
     wish: Wish,
-    /// Publish the bare order id as text, not JSON
+    /// Publish the order id alone as text, not JSON
     #[arg(long)]
     text: bool,
-    /// Print exchange, routing key and level of the notice, and publish nothing; no broker is asked
+    /// Print exchange, routing key and level of the notice, without asking a broker, and publish nothing
     #[arg(long, requires = "order_id")]
     dry_run: bool,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) struct Publish {
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wish {
-    /// The order; without it, lines of JSON from standard input
+    /// The order; without it the command reads lines of JSON from standard input
     #[serde(deserialize_with = "text_or_number")]
     order_id: Option<String>,
     /// The timeout [default: the topology's only one]
@@ -78,10 +78,10 @@ struct Wish {
     /// The order's category, which has a level of its own
     #[arg(long, conflicts_with = "after")]
     category: Option<String>,
-    /// Any delay, e.g. 37m; where only levels are there, a worker sends the notice on for the rest
+    /// Any delay, e.g. 37m; without a ladder a worker delays the notice again for the rest of the time
     #[arg(long, value_name = "DELAY", allow_hyphen_values = true)]
     after: Option<Interval>,
-    /// When it is due, e.g. 2026-11-20T10:30:00Z; beside a delay it is a hint, the database decides
+    /// Time at which the order is due, e.g. 2026-11-20T10:30:00Z; with a delay it is a hint, and the database decides
     #[arg(long, value_name = "TIME")]
     due_at: Option<Timestamp>,
 }

@@ -31,7 +31,9 @@ const LOCK_PURPOSE: &str = "overdue rebuild: holds its lock";
 /// Counting open orders ends at this number, because each counted row is read.
 const MOST_COUNTED: i64 = 100_000_000;
 
-/// Publish a notice for every open order: the broker has lost them, or is a new one; shows them first, and asks
+/// Publish a notice for every open order; asks first
+///
+/// The command is for a broker that has lost its messages, and for a new one. It counts the orders, and asks before it publishes.
 #[derive(Debug, Args)]
 pub(super) struct Rebuild {
     /// Only this timeout [default: all]
@@ -39,7 +41,7 @@ pub(super) struct Rebuild {
     timeout: Option<String>,
     #[command(flatten)]
     confirm: Confirm,
-    /// Notices per second, at the most
+    /// Notices per second, at most
     #[arg(long, default_value = "5000", value_name = "N")]
     rate: NonZeroU32,
     #[command(flatten)]
@@ -160,7 +162,7 @@ impl Rebuild {
 
 fn without(Effect { name, .. }: &Effect) -> Failure {
     Failure::configuration(format!(
-        "effect `{name}` has no overdue_sql, so nobody can say which of its orders are open; write into overdue.toml \
+        "effect `{name}` has no overdue_sql, so its open orders are unknown; write into overdue.toml \
          [effects.{name}] overdue_sql = \"{name}_overdue.sql\" (docs/effects.md), or name another timeout with --timeout"
     ))
 }

@@ -22,13 +22,15 @@ use crate::{
     text::{counted, one_line},
 };
 
-/// Take the topology off the broker once nothing waits in it; shows first what goes, and asks
+/// Remove the topology from the broker; asks first
+///
+/// The command shows what it would delete, and asks. It refuses while messages wait, unless --discard-waiting is set.
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// Also what still waits: messages in queues, rows to be published in tables. They are lost
+    /// Delete waiting messages in queues and unpublished rows in tables as well, which are lost
     #[arg(long)]
     discard_waiting: bool,
-    /// Also the tables and functions of `overdue database init`, with the history; no others
+    /// Drop the tables and functions of `overdue database init` as well, with the history; no others
     #[arg(long)]
     tables: bool,
     #[command(flatten)]

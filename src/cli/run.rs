@@ -34,10 +34,10 @@ pub(super) use prepare::{Declaring, prepare};
 /// Declare the topology, then close overdue orders until SIGTERM
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Declare nothing: for a worker without the right to, where operations run `overdue apply`
+    /// Declare nothing: for a worker without that right, where an administrator runs `overdue apply`
     #[arg(long)]
     no_declare: bool,
-    /// Where to serve /metrics, /livez and /readyz [default: worker.listen]; empty: nowhere
+    /// Address of /metrics, /livez and /readyz, empty for none [default: worker.listen]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<Listen>,
 }

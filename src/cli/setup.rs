@@ -29,7 +29,7 @@ struct Shown<'a> {
     settings: &'a Settings,
 }
 
-/// Show the settings in effect, without passwords: as TOML, or as JSON
+/// Print the settings in effect, without passwords
 #[derive(Debug, Args)]
 pub(super) struct Config {
     #[command(flatten)]

@@ -30,16 +30,16 @@ const HOME: &str = "\x1b[H";
 const END_OF_LINE: &str = "\x1b[K";
 const BELOW: &str = "\x1b[J";
 
-/// One screen: are orders closed on time, if not why, and what to type
+/// Show whether orders are closed on time, if not why, and what to type
 #[derive(Debug, Args)]
 pub(super) struct Status {
     /// Exit with 2 if the first word is not OK
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// Again and again, until Ctrl-C, or until nobody reads it
+    /// Show it again and again, until Ctrl-C or until its reader is gone
     #[arg(long)]
     watch: bool,
-    /// With --watch: how often
+    /// Time between two screens of --watch
     #[arg(long, value_name = "DURATION", default_value = "2s", requires = "watch")]
     every: Ttl,
     #[command(flatten)]

@@ -28,13 +28,15 @@ const PORT: u16 = 9633;
 /// The fewest characters of a token.
 const TOKEN_CHARACTERS: usize = 20;
 
-/// A web page for whoever is on call, on this machine alone; Ctrl-C ends it
+/// Serve the web page for people on call, until Ctrl-C
+///
+/// The page is for this machine alone, unless --listen and --token-file are set.
 #[derive(Debug, Args)]
 pub(super) struct UiArgs {
-    /// Where it listens [default: 127.0.0.1:9633]; any other machine may come only with --token-file
+    /// Address of the page [default: 127.0.0.1:9633]; an address for other machines needs --token-file
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// A file with a token that people log in with, in place of a link that is good once
+    /// A file with a token that people log in with, instead of a link that works once
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Print the link and open no browser

@@ -28,16 +28,18 @@ use crate::{
     },
 };
 
-/// Look for differences from the topology, policies that override it, and dead letters that are stuck; exits with 2 if it
-/// finds one
+/// Compare the broker with the topology file, and list differences
+///
+/// The command also finds policies that override the topology, and dead letters that are stuck. It exits with 2 if the broker is not as
+/// it should be.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     #[command(flatten)]
     output: Output,
-    /// Also send a message through every level, every other exchange that delays, and every timeout
+    /// Send a message through every level, every other exchange that delays, and every timeout as well
     #[arg(long)]
     probe: bool,
-    /// With --probe: only what lets go within this time
+    /// Probe only delays up to this time, with --probe
     #[arg(long, value_name = "DURATION", default_value = "10s", requires = "probe")]
     within: Ttl,
 }
@@ -61,7 +63,7 @@ impl Verify {
         let vhost = management.virtual_host();
         let report = VerifyReport::new(&topology, vhost, &observed, found, probe);
         self.output.print(&report)?;
-        let wrong = "the broker is not as it should be: see above";
+        let wrong = "the broker is not as the topology file says: see above";
         match failed {
             None if report.ok => Ok(()),
             None => Err(Failure { code: exit::FINDINGS, text: wrong.to_owned() }),
@@ -85,7 +87,7 @@ async fn canaries(
     let word = format!("canary{:08x}", rand::random::<u32>());
     let sent = Canaries::new(topology, &word, within).ok_or_else(|| {
         Failure::usage(format!(
-            "nothing lets go within {within:?}; give more time with --within, e.g. --within {}",
+            "no delay ends within {within:?}; give more time with --within, e.g. --within {}",
             topology.delays_to_try().first().map_or("", Level::name)
         ))
     })?;

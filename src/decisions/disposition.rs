@@ -195,11 +195,11 @@ fn try_again(
     retry: &[Level],
     route: impl FnOnce(Duration) -> Option<Route>,
 ) -> Disposition {
-    let attempt = tries.attempt;
-    let Some(wait) = nth(retry, attempt) else {
-        return park(class, format!("{reason}; given up after {attempt} retries"));
+    let Some(wait) = nth(retry, tries.attempt) else {
+        let retries = crate::text::counted(tries.attempt, "retry");
+        return park(class, format!("{reason}; given up after {retries}"));
     };
-    let tries = Tries { attempt: attempt.saturating_add(1), guarded: 0, ..tries };
+    let tries = Tries { attempt: tries.attempt.saturating_add(1), guarded: 0, ..tries };
     match route(wait) {
         Some(route) => Disposition::Delay { route, tries, is_retry: true },
         None => park(ParkReason::NowhereToWait, format!("{reason}; {NOWHERE_TO_WAIT}")),

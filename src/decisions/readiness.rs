@@ -170,7 +170,7 @@ impl WorkerState {
             return None;
         }
         let unrouted = format!(
-            "the broker has no level for {}: what is published there is parked",
+            "the broker has no level for {}: messages that are published there are parked",
             unrouted.join(", ")
         );
         Some(if other_levels.is_empty() {

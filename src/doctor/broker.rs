@@ -91,7 +91,7 @@ pub(crate) fn judge_tls(tls: Encryption, loopback: bool, fix: [&str; 2]) -> Draf
             "in use; the certificate is not verified, the connection does not leave this machine",
         ),
         (Encryption::Unverified, false) => Draft::warning(
-            "in use, and the certificate is not verified: somebody in between can read and change everything",
+            "in use, and the certificate is not verified: an attacker in between can read and change everything",
             format!("name the CA's file with {ca}, and have the certificate verified"),
         ),
         (Encryption::None, true) => {
@@ -109,7 +109,7 @@ pub(crate) fn publishing(facts: &Facts) -> Draft {
         AmqpConnection::Open { answers: true } => Draft::ok("the broker answers to a publish"),
         AmqpConnection::Open { answers: false } => Draft::error(
             "a publish gets no answer: the broker has blocked the connection, or it has ended",
-            "see memory-alarm and disk-alarm, and the broker's log; nothing can be put back or parked meanwhile",
+            "see memory-alarm and disk-alarm, and the broker's log; workers cannot retry or park messages meanwhile",
         ),
         _ => Draft::warning("not known: no connection", NO_CONNECTION),
     }
@@ -142,7 +142,7 @@ fn judge_version(version: &str) -> Draft {
     if (major, minor) > TESTED.1.series() {
         return Draft::note(
             format!("RabbitMQ {version}: overdue is tested up to {}", TESTED.1),
-            "nothing, if its tests pass for you; what is known of it: docs/which-strategy.md",
+            "nothing, if your tests pass with it; see docs/which-strategy.md",
         );
     }
     if major >= 4 {
@@ -179,7 +179,7 @@ pub(crate) fn deprecated_features(facts: &Facts) -> Draft {
         }
         Draft::warning(
             format!("in use: {}; overdue uses none of them", used.join(", ")),
-            "stop using it before the next upgrade; what it is: rabbitmqctl list_deprecated_features --used",
+            "stop using it before the next upgrade; rabbitmqctl list_deprecated_features --used names it",
         )
     })
 }

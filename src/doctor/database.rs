@@ -143,11 +143,11 @@ pub(crate) fn pooler(facts: &Facts) -> Draft {
 pub fn judge_pooler(server: &Server) -> Draft {
     let (User::Super(user) | User::Other(user)) = &server.user;
     let Some(lacking) = &server.behind_pooler else {
-        return Draft::ok("the server has got what connections are opened with");
+        return Draft::ok("the server has the options that connections are opened with");
     };
     if lacking.is_empty() {
         return Draft::ok(format!(
-            "one that passes on nothing of what connections are opened with; user {user} has it"
+            "a pooler drops the options of connections; user {user} has them"
         ));
     }
     let names: Vec<&str> = lacking.iter().map(|(name, _)| name.as_str()).collect();
@@ -156,7 +156,7 @@ pub fn judge_pooler(server: &Server) -> Draft {
     };
     let fixes: Vec<String> = lacking.iter().map(set).collect();
     let finding = format!(
-        "one that passes on nothing of what connections are opened with; user {user} lacks {}",
+        "a pooler drops the options of connections; user {user} lacks {}",
         names.join(", ")
     );
     let fix = format!("{} (docs/settings.md)", fixes.join("; "));
@@ -252,11 +252,11 @@ fn judge_search_path(schemas: &[Schema]) -> Draft {
         each.collect::<Vec<_>>().join("; ")
     };
     if open.is_empty() {
-        return Draft::ok("nobody else may create in its schemas");
+        return Draft::ok("no other role may create in its schemas");
     }
     Draft::warning(
         format!(
-            "{}: what they make there can be found in place of PostgreSQL's own, and run as this user",
+            "{}: a function made there can replace one of PostgreSQL, and run as this user",
             each(|schema, who| format!("{who} may create in schema {}", schema.name))
         ),
         each(|schema, who| format!("REVOKE CREATE ON SCHEMA {} FROM {who}", schema.name)),
@@ -313,7 +313,7 @@ fn judge_closing(attempts: &[(String, Asked<Attempt>)]) -> Draft {
                 return Draft::warning(format!("effect {effect}: {reason}"), next.clone());
             }
             Ok(Some(Obstacle { reason, kind: Kind::Right, .. })) => {
-                let fix = "grant what is missing, where this is the user of a worker";
+                let fix = "grant the missing rights if this is the user of a worker";
                 return Draft::warning(format!("effect {effect}: {reason}"), fix);
             }
             Ok(Some(Obstacle { reason, next, .. })) => {
@@ -449,7 +449,7 @@ fn judge_scheduled(scheduled: &Scheduled) -> Draft {
         }
         Some(lacks) => {
             return Draft::warning(
-                format!("what schedule() writes is not published: {lacks}"),
+                format!("notices of schedule() are not published: {lacks}"),
                 "GRANT it TO the user of database.url, or set schedule.publish = \"off\"",
             );
         }

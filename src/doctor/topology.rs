@@ -194,7 +194,7 @@ fn judge_parked(topology: &Topology, stats: &BTreeMap<String, QueueStats>) -> Dr
         None => Draft::ok("nothing"),
         Some(parked) => Draft::warning(
             format!("{parked} in {base}; each says why in x-park-reason"),
-            "overdue parked list says why; overdue parked replay publishes again what was given up too soon",
+            "overdue parked list shows the reasons; overdue parked replay publishes messages again",
         ),
     }
 }

@@ -52,7 +52,7 @@ pub struct Answers {
     /// The time from the creation of a row to its deadline, such as `30m`
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub after: Option<u64>,
-    /// A column of an overdue row and its new value in SQL, such as `state=90`; nothing behind the sign leaves the column as it is
+    /// A column of an overdue row and its new value in SQL, such as `state=90`; an empty value leaves the column as it is
     #[arg(long, value_name = "COLUMN=EXPRESSION", value_parser = assignment)]
     pub set: Vec<(String, String)>,
     /// Delete overdue rows

@@ -54,7 +54,7 @@ pub enum ConnectError {
     Silent { address: String, within: Duration },
     /// The peer uses another protocol, TLS for example.
     #[error(
-        "what answers at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// where it expects TLS"
+        "the server at {address} does not speak AMQP: correct the port in broker.url, or write amqps:// if it expects TLS"
     )]
     NotAmqp { address: String },
     /// The broker is another product.

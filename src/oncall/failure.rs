@@ -41,7 +41,7 @@ pub const fn exit_codes() -> [(u8, &'static str); 9] {
         (0, "done"),
         (FAILED, "failed, refused, answered with no, or an invariant broke"),
         (FINDINGS, "found something: changes to make, errors, orders that are late"),
-        (PARTLY, "partly applied: apply again to go on"),
+        (PARTLY, "partly applied: apply again to continue"),
         (USAGE, "the command line cannot be understood, or --yes is missing without a terminal"),
         (UNAVAILABLE, "broker or database unavailable"),
         (NOT_PERMITTED, "login refused, or a permission is missing"),

@@ -107,12 +107,12 @@ impl Seen {
     pub(crate) fn unseen(&self) -> Option<String> {
         let unseen = match self.missed {
             0 if !self.is_shared => return None,
-            0 => "messages that somebody else holds were".to_owned(),
+            0 => "messages that another client has unacked were".to_owned(),
             1 => "1 message that was there when this began was".to_owned(),
             missed => format!("{missed} messages that were there when this began were"),
         };
         Some(format!(
-            "{unseen} not looked at: somebody else reads the parking lot now, or has taken them out; run this again"
+            "{unseen} not read: another client reads the parking lot now, or has taken them out; run this again"
         ))
     }
 

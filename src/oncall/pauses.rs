@@ -36,7 +36,9 @@ pub(crate) async fn pause(
         )));
     }
     store.pause(&topology.name, (timeout, effect), lasts, why).await?;
-    waits(format!("{timeout} is paused; waiting for whoever began to close its orders before"));
+    waits(format!(
+        "{timeout} is paused; waiting for the workers that began to close its orders before"
+    ));
     let action = NewAction {
         via,
         action: "pause",
@@ -109,7 +111,7 @@ fn still_closing(timeout: &str, holders: &[Holder], via: Via<'_>) -> Failure {
         }
     };
     Failure::failed(format!(
-        "{timeout} is paused for whoever begins to close orders now, but {} began before and has not ended: {advice} end it \
+        "{timeout} is paused for workers that begin to close orders now, but {} began before and has not ended: {advice} end it \
          with SELECT pg_terminate_backend({})",
         each.collect::<Vec<_>>().join(" and "),
         holders.first().map_or(0, |holder| holder.pid)
@@ -128,14 +130,14 @@ mod tests {
         assert_eq!(failure.code, 1);
         assert_eq!(
             failure.text,
-            "unpaid is paused for whoever begins to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) and \
+            "unpaid is paused for workers that begin to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) and \
              process 18 of PostgreSQL (overdue, from 10.0.0.7) began before and has not ended: run this again, or end it with \
              SELECT pg_terminate_backend(17)"
         );
         let on_page = still_closing("unpaid", &[holder(17)], Via::Page("Ada")).text;
         assert_eq!(
             on_page,
-            "unpaid is paused for whoever begins to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) \
+            "unpaid is paused for workers that begin to close orders now, but process 17 of PostgreSQL (overdue, from 10.0.0.7) \
              began before and has not ended: it may rightly take 40 s: pause the timeout again after that, and only if it is \
              named then as well, end it with SELECT pg_terminate_backend(17)"
         );

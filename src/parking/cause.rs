@@ -108,10 +108,13 @@ impl fmt::Display for Cause {
             }
             Self::Rejected { queue } => write!(
                 f,
-                "a worker gave it up and wrote no reason, as copies did not get through ({queue})"
+                "a worker rejected it in {queue}: it could not publish a copy with the reason"
             ),
             Self::DeliveryLimit { queue } => {
-                write!(f, "workers have died with it in hand, up to the delivery limit of {queue}")
+                write!(
+                    f,
+                    "workers ended while they processed it, up to the delivery limit of {queue}"
+                )
             }
             Self::Full { queue } => write!(f, "{queue} was full"),
             Self::DueUnroutable { queue, routing_key } => {

@@ -204,7 +204,7 @@ impl fmt::Display for Note {
             ),
             Self::Consumed { queue, consumers } => write!(
                 f,
-                "? queue     {}\n        it is to be retired, and {} of somebody else {} from it: until they stop, it stays as it is, and bound",
+                "? queue     {}\n        it is to be retired, and {} of another client {} from it: until they stop, it stays as it is, and bound",
                 one_line(queue),
                 counted(*consumers, "consumer"),
                 if *consumers == 1 { "reads" } else { "read" }

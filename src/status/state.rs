@@ -28,7 +28,7 @@ pub enum Word {
     Look,
     /// Orders are late.
     Late,
-    /// The state is unknown.
+    /// The state is unknown, or no worker runs.
     Down,
 }
 
@@ -55,8 +55,9 @@ impl State {
         };
         let waiting = WaitingOrders::of(database, reading.late_after_s);
         let cause = cause(reading, database, broker.ok(), &waiting);
+        let look = if is_without_worker(reading, broker.ok()) { Word::Down } else { Word::Look };
         if waiting.is_wrong(cause.is_some()) {
-            let word = if waiting.is_late { Word::Late } else { Word::Look };
+            let word = if waiting.is_late { Word::Late } else { look };
             let (why, next) = match cause {
                 Some((cause, next)) => (format!(": {cause}"), next),
                 None => beside(database, broker),
@@ -74,7 +75,7 @@ impl State {
             }
         });
         match found {
-            Some((reason, next)) => Self::new(Word::Look, reason, next),
+            Some((reason, next)) => Self::new(look, reason, next),
             None => Self { word: Word::Ok, reason: well(database), next: None },
         }
     }
@@ -89,7 +90,7 @@ fn doctor() -> String {
 }
 
 fn nothing_known(why: &str) -> String {
-    format!("of the broker nothing is known: {why}")
+    format!("the state of the broker is unknown: {why}")
 }
 
 /// Overdue open orders.
@@ -155,7 +156,7 @@ fn cause(
     let found = obstacle.filter(|it| !is_right(it)).map(tried).or_else(|| error.map(said));
     let found = found.or_else(|| {
         let reason = reading.why("closing").or_else(|| reading.why("sweep"))?;
-        waiting.is_long.then(|| (format!("the worker says: {reason}"), doctor()))
+        waiting.is_long.then(|| (format!("the worker reports: {reason}"), doctor()))
     });
     let unattended = || {
         let mut queues = broker?.business.iter();
@@ -166,6 +167,13 @@ fn cause(
     let lacks = obstacle.filter(|it| is_right(it) && (waiting.is_stuck || waiting.is_late));
     // A pause may concern other timeouts than the waiting orders have.
     found.or_else(unattended).or_else(|| paused(reading)).or_else(|| lacks.map(tried))
+}
+
+/// Whether no worker consumes, and none reports that it closes orders without the broker.
+fn is_without_worker(reading: &Reading, broker: Option<&BrokerReading>) -> bool {
+    let queues = broker.map_or_else(Default::default, |broker| &*broker.business);
+    let is_alone = !queues.is_empty() && queues.iter().all(|queue| queue.consumers == Some(0));
+    is_alone && reading.why("broker").is_none() && paused(reading).is_none()
 }
 
 /// The first pause, or a resumption at a rate.
@@ -234,7 +242,7 @@ fn look(reading: &Reading, database: &DatabaseReading, broker: &BrokerReading) -
         (outbox, "overdue doctor"),
         (scheduled, "overdue doctor"),
         (parked, "overdue parked list"),
-        (swept, "after an outage nothing; else overdue verify --probe"),
+        (swept, "nothing after an outage, otherwise overdue verify --probe"),
     ];
     let mut found = all.into_iter();
     let found = found.find_map(|(wrong, next)| Some((wrong?, next.to_owned())));

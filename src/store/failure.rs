@@ -76,7 +76,7 @@ fn effect_advice(code: &SqlState) -> Option<&'static str> {
 fn built_in_advice(code: &SqlState) -> Option<&'static str> {
     match code.code() {
         "42P01" => Some(
-            "run `overdue database init` (with --reference-tables where nobody has order tables yet), or point \
+            "run `overdue database init` (with --reference-tables if there are no order tables yet), or point \
              database.search_path at the schemas that hold the tables; for order tables of your own `overdue init` writes \
              an effect to start from (docs/your-own-tables.md)",
         ),
@@ -129,8 +129,8 @@ pub enum StoreError {
     Tls { address: String, reason: String },
     /// The encoding is `SQL_ASCII`: texts can contain any bytes.
     #[error(
-        "the database at {address} has the encoding SQL_ASCII, so nobody knows which characters an order id has: make one \
-         with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"
+        "the database at {address} has the encoding SQL_ASCII, so the characters of an order id are unknown: create \
+         one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump into it"
     )]
     Encoding { address: String },
     /// A pooler gives each transaction to any session, and does not keep prepared statements.
@@ -389,16 +389,16 @@ impl StoreError {
         }
         match code.code() {
             "42883" if self.is_of_pauses() => Some(
-                "the tables are those of an older version: run `overdue database init` (docs/stability.md)",
+                "the tables belong to an older version: run `overdue database init` (docs/stability.md)",
             ),
             "42703" | "42804" | "42883" if self.is_about_our_tables() => Some(
-                "the tables are those of an older version: run `overdue database init` (docs/stability.md); or somebody else's have \
-                 their names: put a schema of its own in front of database.search_path first",
+                "the tables belong to an older version: run `overdue database init` (docs/stability.md); or tables of another \
+                 program have these names: put a schema for overdue first in database.search_path",
             ),
             "28P01" | "28000" => Some("check the user and password in database.url"),
             "3D000" => Some("create the database with `createdb`, or correct database.url"),
             "3F000" | "42P01" => Some(
-                "run `overdue database init` (with --reference-tables where nobody has order tables yet), or point \
+                "run `overdue database init` (with --reference-tables if there are no order tables yet), or point \
                  database.search_path at the schemas that hold the tables",
             ),
             "42601" => Some(

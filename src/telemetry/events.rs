@@ -29,7 +29,7 @@ pub(crate) struct Label {
 /// The first line of a worker.
 pub(crate) fn starting(settings: Option<&Path>) {
     let settings = settings.map_or("none".into(), |path| path.display().to_string());
-    info!(version = env!("CARGO_PKG_VERSION"), settings_file = settings, "starting");
+    info!(version = env!("CARGO_PKG_VERSION"), settings_file = settings, "worker starting");
 }
 
 pub(crate) fn file_exposed(file: &str, mode: u32) {
@@ -37,13 +37,13 @@ pub(crate) fn file_exposed(file: &str, mode: u32) {
     warn!(
         file,
         mode,
-        "others can read or write this file, and it holds a password or a key: see `overdue doctor`"
+        "others can read or write this file, which has a password or a key: `overdue doctor` prints how to change that"
     );
 }
 
 /// An action of a person was not recorded in the table `actions`.
 pub(crate) fn action_not_recorded(action: &str, what: &str, reason: &str) {
-    warn!(action, what, reason, "this was done, and is not recorded in the table actions");
+    warn!(action, what, reason, "the action was done, and is not recorded in the table actions");
 }
 
 /// A login was refused, and the file with the URL has a new one, which is used from now on.
@@ -62,24 +62,24 @@ pub(crate) fn session_ended(cause: &str, reason: &str, retry_in: Duration) {
     error!(
         reason,
         retry_in_ms = millis(retry_in),
-        "session ended; everything unsettled is given back"
+        "session ended; the broker requeues the unacked messages, and the worker connects again"
     );
 }
 
 pub(crate) fn waiting_for_lock() {
-    info!("another overdue is changing the topology: waiting until it is done");
+    info!("another overdue is changing the topology: the worker waits until it has finished");
 }
 
 /// The broker was not reachable when the worker started, or nothing can be declared on it yet.
 pub(crate) fn broker_awaited(reason: &str) {
-    warn!(reason, "the broker is waited for; until then orders are closed from the table");
+    warn!(reason, "the broker cannot be used yet; until then orders are closed from the table");
 }
 
 /// A timeout was removed and added again, and its queue is still marked as retired.
 pub(crate) fn mark_stays(reason: &str) {
     warn!(
         reason,
-        "a timeout is in the topology again and still marked as leaving: run `overdue apply`"
+        "a timeout is in the topology file again, and its queue is still marked as retired: run `overdue apply`"
     );
 }
 
@@ -87,22 +87,22 @@ pub(crate) fn other_levels(missing: &[String], others: &[String]) {
     warn!(
         missing = missing.join(","),
         others = others.join(","),
-        "the broker has other levels in use than the topology file, which may be the older one: none is added, and this worker \
-         is not ready while a timeout uses one that is missing. Look at `overdue plan`, and run `overdue apply` if the file is \
-         the newer one; otherwise start the worker with the one that was applied"
+        "the broker has other levels in use than the topology file, which may be older: the worker adds no level, and is not \
+         ready while a timeout uses a missing one. `overdue plan` shows both; run `overdue apply` if the file is newer, \
+         otherwise start the worker with the file that was applied"
     );
 }
 
 pub(crate) fn other_queues(queues: &[String]) {
     warn!(
         queues = queues.join(","),
-        "the broker has these queues in use, and the topology file others in their place, of another lead, number or shape: none of \
-         those is added. Run `overdue apply` if the file is the newer one"
+        "the broker has these queues in use, and the topology file has queues of another lead, number or shape in their place: \
+         the worker adds none of them. Run `overdue apply` if the file is newer"
     );
 }
 
 pub(crate) fn queues_changed(queues: &[String]) {
-    info!(queues = queues.join(","), "the queues have changed: consuming from these as well");
+    info!(queues = queues.join(","), "the queues have changed: these are consumed as well");
 }
 
 /// A failed attempt to consume a queue. `first`: before it the queue was consumed, or had not been tried.
@@ -111,7 +111,8 @@ pub(crate) fn queue_lost(queue: &str, first: bool, reason: &str) {
     if first {
         warn!(
             queue,
-            reason, "this queue is not consumed at present: it is tried again, the others go on"
+            reason,
+            "this queue is not consumed at present: it is retried, and other queues continue"
         );
     }
 }
@@ -128,13 +129,13 @@ pub(crate) fn binding_not_moved(queue: &str, exchange: &str, reason: &str) {
         queue,
         exchange,
         reason,
-        "this queue gets messages before they are due: its binding could not be moved"
+        "this queue gets messages before they are due: the worker could not move its binding"
     );
 }
 
 /// A timeout of the topology file has no queue, for example because `overdue apply` has removed it.
 pub(crate) fn queue_missing(timeout: &str, queue: &str) {
-    warn!(timeout, queue, "this timeout lacks a queue: it is looked for again, the others go on");
+    warn!(timeout, queue, "this timeout lacks a queue: it is looked for; other timeouts continue");
 }
 
 /// The broker no longer routes to levels of the topology file, for example because `overdue apply` has removed them. The alternate
@@ -142,7 +143,7 @@ pub(crate) fn queue_missing(timeout: &str, queue: &str) {
 pub(crate) fn levels_gone(routes: &[String]) {
     warn!(
         routes = routes.join(","),
-        "the broker does not route to these levels: messages wait in the others, and what publishers send there is parked"
+        "the broker does not route to these levels: the worker uses others, and messages that publishers send there are parked"
     );
 }
 
@@ -153,7 +154,7 @@ pub(crate) fn levels_back(routes: &[String]) {
 pub(crate) fn effect_unusable(effect: &str, reason: &str) {
     error!(
         effect,
-        reason, "this effect cannot be used: the messages of its timeouts wait, the others go on"
+        reason, "this effect cannot be used: messages of its timeouts wait, the others continue"
     );
 }
 
@@ -164,7 +165,7 @@ pub(crate) fn closing_failed(timeout: &str, orders: usize, reason: &str, retry_i
         orders,
         reason,
         retry_in_ms = millis(retry_in),
-        "orders cannot be closed; their messages are kept and tried again"
+        "orders cannot be closed; their messages are kept, and the worker tries again"
     );
 }
 
@@ -176,13 +177,13 @@ pub(crate) fn failing(timeout: &str, orders: usize, first: &Label, first_reason:
         first_order = first.order,
         trace_id = first.trace_id,
         first_reason,
-        "orders cannot be closed, each by itself: they are tried again after the retry levels, and parked after the last one"
+        "orders cannot be closed, each for a reason of its own: they wait in the retry levels, and are parked after the last one"
     );
 }
 
 pub(crate) fn copies_wait(timeout: &str, messages: usize, reason: &str) {
     METRICS.copy_failures.add([timeout], 1);
-    warn!(timeout, messages, reason, "messages wait until they can be put back or parked");
+    warn!(timeout, messages, reason, "messages wait: the broker has not confirmed their copies");
 }
 
 pub(crate) fn guarded(timeout: &str, orders: usize, first: &Label) {
@@ -191,7 +192,7 @@ pub(crate) fn guarded(timeout: &str, orders: usize, first: &Label) {
         orders,
         first_order = first.order,
         trace_id = first.trace_id,
-        "overdue, and the effect says not_due: their messages come back after the retry levels"
+        "orders are overdue, and the effect answers not_due: their messages wait in the retry levels and come again"
     );
 }
 
@@ -261,18 +262,18 @@ pub(crate) fn delayed(of: &Label, routing_key: &str, holds: Duration, attempt: u
 pub(crate) fn parked(timeout: &str, class: ParkReason, of: &Label, reason: &str) {
     METRICS.parked.add([timeout, class.name()], 1);
     observed::parked(&of.order, reason);
-    debug!(order = of.order, trace_id = of.trace_id, reason, "parked");
+    debug!(order = of.order, trace_id = of.trace_id, reason, "message parked");
 }
 
 /// A row was deleted before its message arrived.
 pub(crate) fn gone(timeout: &str, of: &Label) {
     METRICS.gone.add([timeout], 1);
-    debug!(order = of.order, trace_id = of.trace_id, "its row is gone");
+    debug!(order = of.order, trace_id = of.trace_id, "message acked: its row is gone");
 }
 
 pub(crate) fn batch_parked(timeout: &str, messages: usize, first: &Label, first_reason: &str) {
     let (first_order, trace_id) = (&first.order, &first.trace_id);
-    warn!(timeout, messages, first_order, trace_id, first_reason, "parked");
+    warn!(timeout, messages, first_order, trace_id, first_reason, "messages are parked");
 }
 
 pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_reason: &str) {
@@ -281,7 +282,7 @@ pub(crate) fn postponed(effect: &str, orders: usize, first_order: &str, first_re
         orders,
         first_order,
         first_reason,
-        "orders fail in the same way and none is closed: it is not their fault, they are tried again later"
+        "orders fail in the same way and none is closed: the cause is not an order, and the worker tries all of them again later"
     );
 }
 
@@ -292,7 +293,7 @@ pub(crate) fn held(effect: &str, orders: usize, locked: &str, longest: Duration,
         locked,
         longest_ms = millis(longest),
         lock,
-        "orders wait for a lock of somebody else: they are tried again until it is free"
+        "orders wait for a lock of another session: the worker tries them again until the lock is free"
     );
 }
 
@@ -303,7 +304,7 @@ pub(crate) fn sweep_refused(effect: &str, file: &str, rows: usize, example: &str
         file,
         rows,
         example,
-        "overdue_sql gave ids that cannot be order ids: these rows are never swept"
+        "overdue_sql returns ids that cannot be order ids: the sweep never closes these rows"
     );
 }
 
@@ -314,7 +315,7 @@ pub(crate) fn sweep_rows_failed(effect: &str, orders: usize, order: &str, reason
         orders,
         order,
         reason,
-        "overdue orders could not be closed: they stay open, and the next sweep tries them again"
+        "the sweep could not close these overdue orders: they stay open, and the next sweep tries them again"
     );
 }
 
@@ -323,8 +324,8 @@ pub(crate) fn clock_leapt(leap: Duration, wait: Duration) {
     error!(
         leap_s = leap.as_secs(),
         wait_min = wait.as_secs() / 60,
-        "the database's clock has leapt forward: if it is wrong now, set it back; until then, or for an hour, sweep and bursts leave \
-         orders to their messages"
+        "the database's clock has leapt forward: if it is wrong now, set it back; until then, for at most an hour, orders are \
+         closed by their messages alone, without sweep and bursts"
     );
 }
 
@@ -344,7 +345,7 @@ pub(crate) fn messages_come(effect: &str, again: bool) {
 }
 
 pub(crate) fn burst_failed(effect: &str, reason: &str) {
-    debug!(effect, reason, "a burst could not be closed; its messages are asked for");
+    debug!(effect, reason, "a burst could not be closed; its orders are closed by their messages");
 }
 
 /// The sweep closed orders before a message arrived; `unpublished` of them had an unpublished notice. `states` are the effect's
@@ -368,7 +369,7 @@ pub(crate) fn sweep_passed_over(effect: &str, orders: usize, reason: &str) {
     METRICS.sweep_failures.add([effect], 1);
     error!(
         effect,
-        orders, reason, "none of these overdue orders can be closed; the sweep goes on behind them"
+        orders, reason, "none of these overdue orders can be closed; the sweep skips them"
     );
 }
 
@@ -377,7 +378,7 @@ pub(crate) fn sweep_ended(reason: &str, pause: Duration) {
     error!(
         reason,
         ?pause,
-        "the sweep ended and begins again; this is a defect of overdue: keep the log"
+        "the sweep ended and begins again; this is a defect of overdue: please report it with the log"
     );
 }
 
@@ -393,7 +394,7 @@ pub(crate) fn history_failed(table: &str, reason: &str, again: bool) {
         warn!(
             table,
             reason,
-            "old rows cannot be deleted (worker.keep_history); it is tried again at the next interval, closing goes on"
+            "old rows cannot be deleted (worker.keep_history); the next interval tries again, and closing continues"
         );
     }
 }
@@ -412,8 +413,8 @@ pub(crate) fn alert_failed(alert: &str, first: bool, reason: &str, retry_in: Dur
             alert,
             reason,
             retry_in_ms = millis(retry_in),
-            "the message of an alert was not taken: it is tried again until it is, and closing goes on; `overdue doctor \
-             --send-alert` tries it at once"
+            "the message of an alert was not taken: the worker sends it again until it is, and closing continues; `overdue \
+             doctor --send-alert` sends a test at once"
         );
     }
 }
@@ -432,7 +433,7 @@ pub(crate) fn spans_refused(spans: usize, first: bool, reason: &str) {
         warn!(
             spans,
             reason,
-            "the collector of traces.otlp does not take spans: they are lost, and closing goes on"
+            "the collector of traces.otlp does not take spans: they are lost, and closing continues"
         );
     }
 }
@@ -451,15 +452,15 @@ pub(crate) fn not_listening(address: &str, reason: &str) {
     warn!(
         address,
         reason,
-        "/metrics, /livez and /readyz are not served: choose another address with --listen or worker.listen, an empty one \
-         for none; it is tried again every 5 s, and closing goes on"
+        "/metrics, /livez and /readyz are not served: choose another address with --listen or worker.listen, or an empty one \
+         for none; the worker tries again every 5 s, and closing continues"
     );
 }
 
 /// The broker differs from the topology file, or no longer. `findings` counts errors and warnings.
 pub(crate) fn drift_changed(findings: usize, first: &str) {
     if findings == 0 {
-        info!("the broker is as the topology file says again");
+        info!("the broker matches the topology file again");
     } else {
         warn!(
             findings,
@@ -472,8 +473,8 @@ pub(crate) fn drift_changed(findings: usize, first: &str) {
 pub(crate) fn management_given_up(reason: &str) {
     warn!(
         reason,
-        "the management API is not asked until the worker is started again: it knows nothing of levels, drift and what is in the \
-         queues, and looks for new generations of its queues one by one"
+        "the management API is not asked until the worker starts again, because it refuses the user: the worker sees no levels, \
+         drift and queue contents, and looks for new generations of its queues one by one"
     );
 }
 
@@ -482,18 +483,17 @@ pub(crate) fn look_fails(at: &str, reason: &str) {
     warn!(
         at,
         reason,
-        "the management API does not say how the broker is: metrics and alerts have what it said before, and orders are closed all \
-         the same"
+        "the management API gives no answer about the broker: metrics and alerts keep its last answer, and closing continues"
     );
 }
 
 pub(crate) fn look_works(at: &str) {
-    info!(at, "the management API says again how the broker is");
+    info!(at, "the management API answers again about the broker");
 }
 
 pub(crate) fn stopping(deadline: Duration) {
     info!(
         deadline_ms = millis(deadline),
-        "stopping: finishing what is in hand, giving the rest back"
+        "stopping: the worker finishes its running batches, and the broker requeues the other messages"
     );
 }

@@ -77,14 +77,14 @@ impl Drop for LogEnd {
 }
 
 fn lines_lost(lines: usize) {
-    warn!(lines, "log lines were lost: standard error did not take them");
+    warn!(lines, "log lines were lost: standard error did not take them in time");
 }
 
 fn panicked(what: &str, backtrace: &Backtrace) {
     if backtrace.status() == BacktraceStatus::Captured {
-        error!(what, %backtrace, "a defect of this program");
+        error!(what, %backtrace, "overdue has a defect: please report this line");
     } else {
-        error!(what, "a defect of this program");
+        error!(what, "overdue has a defect: please report this line");
     }
 }
 

@@ -48,95 +48,95 @@ metrics! {
     build_info: Gauge<1> = "overdue_build_info", &["version"],
         "The version of the worker; always 1.";
     lateness: Histogram<2> = "overdue_lateness_seconds", &["timeout", "path"], LATENESS,
-        "From the deadline of an order to its closing, by the clock of the database.";
+        "Time from the deadline of an order to its closing, by the clock of the database.";
     outcomes: Counter<3> = "overdue_outcomes_total", &["timeout", "path", "outcome"],
-        "What the database answered about orders. Each order is closed once; other answers may come again for the same order.";
+        "Answers of the database about orders. Each order is closed once; other answers may come again for the same order.";
     batch_orders: Histogram<2> = "overdue_batch_orders", &["timeout", "path"], SIZES,
         "Orders in a batch.";
     batch_duration: Histogram<2> = "overdue_batch_duration_seconds", &["timeout", "path"], DURATIONS,
-        "From the beginning of a batch to its commit, with what was tried again or split.";
+        "Time from the beginning of a batch to its commit, including retries and splits.";
     closing_failures: Counter<1> = "overdue_closing_failures_total", &["timeout"],
-        "Attempts at a batch of which the database closed nothing; their messages are kept.";
+        "Attempts at a batch in which the database closed nothing; the worker keeps the messages and tries again.";
     held: Counter<1> = "overdue_held_total", &["timeout"],
-        "Messages kept unacked for a short while: early by less than worker.hold, or their order was locked.";
+        "Messages that the worker kept unacked for a short time: early by less than worker.hold, or their order was locked.";
     put_back: Counter<1> = "overdue_put_back_total", &["timeout"],
-        "Messages that wait in a level again: they came early, are guarded, or failed through no fault of their order.";
+        "Messages that wait in a level again: they came early, are guarded, or failed for a cause outside their order.";
     retried: Counter<1> = "overdue_retried_total", &["timeout"],
-        "Messages put into a level for a retry.";
+        "Messages that wait in a level for a retry.";
     parked: Counter<2> = "overdue_parked_total", &["timeout", "reason"],
-        "Messages put into the parking lot.";
+        "Messages that the worker moved to the parking lot.";
     gone: Counter<1> = "overdue_gone_total", &["timeout"],
-        "Messages acked because their row was deleted: gone = \"ack\" of their timeout.";
+        "Messages that the worker acked because their row was deleted: gone = \"ack\" of their timeout.";
     ignored_hints: Counter<1> = "overdue_ignored_due_at_total", &["timeout"],
-        "Notices whose due_at is not a time with a zone: it is ignored, and the database decides alone.";
+        "Notices whose due_at is not a time with a zone: the worker ignores it, and the database decides alone.";
     copy_failures: Counter<1> = "overdue_copy_failures_total", &["timeout"],
-        "Times that copies for a level or the parking lot were not confirmed; each is tried again.";
+        "Times that the broker did not confirm messages for a level or the parking lot; the worker tries each again.";
     sessions: Counter<0> = "overdue_sessions_total", &[],
-        "Sessions that got their connections and consumed.";
+        "Sessions that connected and consumed.";
     session_ends: Counter<1> = "overdue_session_ends_total", &["cause"],
-        "Sessions that ended before a stop was asked for.";
+        "Sessions that ended although no stop was requested.";
     queue_losses: Counter<0> = "overdue_queue_losses_total", &[],
-        "Times that a queue could not be consumed, or no more; each attempt counts.";
+        "Failed attempts to consume a queue, and losses of a consumed queue.";
     consumed_queues: Gauge<0> = "overdue_consumed_queues", &[],
         "Queues that this worker consumes from.";
     levels_missing: Gauge<0> = "overdue_levels_missing", &[],
         "Levels of the topology file that the broker does not route to.";
     clock_leap: Gauge<0> = "overdue_database_clock_leap_seconds", &[],
-        "How far the database's clock has leapt forward in the last hour: the sweep and bursts leave orders to their messages meanwhile.";
+        "How far the database's clock has leapt forward in the last hour; meanwhile the sweep and bursts close no orders.";
     sweep_failures: Counter<1> = "overdue_sweep_failures_total", &["effect"],
-        "Sweeps, or pages of a sweep, that did not get through.";
+        "Sweeps, or pages of a sweep, that failed.";
     sweep_refused: Gauge<1> = "overdue_sweep_refused_rows", &["effect"],
         "Rows of overdue_sql whose id cannot be an order id, in the last sweep.";
     log_lines_lost: Counter<0> = "overdue_log_lines_lost_total", &[],
-        "Log lines that standard error did not take in time, or refused; nothing waits for them.";
+        "Log lines that standard error refused or did not take in time; the worker does not wait for it.";
     spans_lost: Counter<0> = "overdue_spans_lost_total", &[],
-        "Spans that the collector did not take in time, or refused; nothing waits for them.";
+        "Spans that the collector refused or did not take in time; the worker does not wait for it.";
     history_deleted: Counter<0> = "overdue_history_deleted_rows_total", &[],
-        "Rows of closures, dropped_messages and actions that were deleted because of their age.";
+        "Rows of closures, dropped_messages and actions that the worker deleted because of their age.";
     history_failures: Counter<0> = "overdue_history_failures_total", &[],
-        "Times that rows could not be deleted although they are older than they are kept.";
+        "Failed attempts to delete rows that are older than worker.keep_history.";
     relay_failures: Counter<0> = "overdue_relay_failures_total", &[],
-        "Times that events could not be taken from the outbox or published; they wait there.";
+        "Failed attempts to read events from the outbox or to publish them; they wait there.";
     event_refusals: Counter<0> = "overdue_event_refusals_total", &[],
-        "Times that an event name began to be refused, or not to be confirmed.";
+        "Times that the broker began to refuse, or not to confirm, the events of a name.";
     unpublishable: Counter<0> = "overdue_unpublishable_events_total", &[],
-        "Events that can never be published.";
+        "Events that can never be published; the worker moved them to outbox_refused.";
     outbox: Gauge<0> = "overdue_outbox_events", &[],
-        "Events that wait in the outbox, counted up to 100,000; not those that this worker has published and cannot delete.";
+        "Events that wait in the outbox, counted up to 100,000, without events that this worker has published and cannot delete.";
     outbox_oldest: Gauge<0> = "overdue_outbox_oldest_seconds", &[],
-        "Age of the oldest of these events; 0 where none waits.";
+        "Age of the oldest event that waits in the outbox; 0 if none waits.";
     outbox_refused: Gauge<1> = "overdue_outbox_refused_events", &["retried"],
         "Events in outbox_refused, counted up to 100,000.";
     scheduled: Counter<1> = "overdue_scheduled_published_total", &["timeout"],
-        "Notices written with schedule() that the broker has confirmed.";
+        "Notices of schedule() that the broker has confirmed.";
     schedule_failures: Counter<0> = "overdue_schedule_failures_total", &[],
-        "Times that such notices could not be read or published; they wait in the table.";
+        "Failed attempts to read notices of schedule() or to publish them; they wait in scheduled_notices.";
     schedule_refused: Counter<0> = "overdue_scheduled_refused_total", &[],
-        "Such notices that cannot be published, set aside in scheduled_notices_refused.";
+        "Notices of schedule() that can never be published; the worker moved them to scheduled_notices_refused.";
     scheduled_waiting: Gauge<0> = "overdue_scheduled_notices", &[],
-        "Notices written with schedule() that wait to be published, counted up to 100,000.";
+        "Notices of schedule() that wait to be published, counted up to 100,000.";
     scheduled_oldest: Gauge<0> = "overdue_scheduled_oldest_seconds", &[],
-        "Age of the oldest of these notices; 0 where none waits.";
+        "Age of the oldest notice that waits to be published; 0 if none waits.";
     scheduled_aside: Gauge<0> = "overdue_scheduled_refused_notices", &[],
         "Notices in scheduled_notices_refused, counted up to 100,000.";
     due_orders: Gauge<2> = "overdue_due_orders", &["effect", "closed_by"],
-        "Orders that came due in the last minute and were not paid, by what closed them; together all there were.";
+        "Orders that came due in the last minute and were not paid, by what closed them; the sum is all of them.";
     overdue_orders: Gauge<1> = "overdue_overdue_orders", &["effect"],
-        "Orders past their deadline that nobody has closed, counted up to 1,000.";
+        "Open orders past their deadline, counted up to 1,000.";
     oldest_overdue: Gauge<1> = "overdue_oldest_overdue_seconds", &["effect"],
-        "How long the oldest of these orders has been overdue; 0 where there is none.";
+        "Time since the deadline of the oldest overdue order; 0 if there is none.";
     paused: Gauge<2> = "overdue_paused_seconds", &["timeout", "effect"],
-        "How long the timeout has been paused with `overdue pause`; 0 where it is not.";
+        "Time since `overdue pause` has paused the timeout; 0 if it is not paused.";
     queue_messages: Gauge<2> = "overdue_queue_messages", &["queue", "holds"],
-        "Messages in a queue of the topology, up to 10 s old when they are asked for.";
+        "Messages in a queue of the topology; the count is up to 10 s old.";
     drift: Gauge<1> = "overdue_drift_findings", &["severity"],
-        "Findings of the last comparison of the broker with the topology file, as of `overdue verify`.";
+        "Findings of the last comparison of the broker with the topology file, as in `overdue verify`.";
     looked_at: Gauge<1> = "overdue_looked_timestamp_seconds", &["at"],
-        "When this was asked successfully for the last time, in seconds since 1970.";
+        "Time of the last answer from database or management API, in seconds since 1970.";
     look_failures: Counter<1> = "overdue_look_failures_total", &["at"],
-        "Questions for these metrics that were not answered.";
+        "Questions to database or management API without an answer.";
     ready: Gauge<1> = "overdue_ready", &["condition"],
-        "1 where this condition of /readyz holds, otherwise 0.";
+        "1 if this condition of /readyz holds, otherwise 0.";
     alert_messages: Counter<2> = "overdue_alert_messages_total", &["alert", "result"],
         "Attempts to send a message of an alert.";
 }

@@ -18,7 +18,7 @@ pub(crate) fn x_delay_too_long(exchange: &str, delay: Option<Duration>) {
         warn!(
             exchange,
             x_delay_ms = millis(delay),
-            "a message came out at once: its x-delay is longer than the plugin takes (49 days); a ladder with a longer `max` \
+            "a message was routed at once: its x-delay is longer than the plugin takes (49 days); a ladder with a longer `max` \
              takes it (docs/topology.md)"
         );
     }
@@ -26,7 +26,7 @@ pub(crate) fn x_delay_too_long(exchange: &str, delay: Option<Duration>) {
 
 pub(crate) fn relay_failed(reason: &str) {
     METRICS.relay_failures.add([], 1);
-    error!(reason, "the relay failed; the events wait in the outbox");
+    error!(reason, "the relay failed; the events wait in the outbox, and the worker tries again");
 }
 
 pub(crate) fn event_refused(event: &str, reason: &str) {
@@ -34,13 +34,13 @@ pub(crate) fn event_refused(event: &str, reason: &str) {
     warn!(
         event,
         reason,
-        "an event is refused or not confirmed; it is tried again after 1 s to 1 min, and the others go on"
+        "an event is refused or not confirmed; the worker tries it again after 1 s to 1 min, and other events continue"
     );
 }
 
 pub(crate) fn event_accepted(event: &str, events: usize, lasted: Duration) {
     let lasted_ms = millis(lasted);
-    info!(event, events, lasted_ms, "the events that were refused are published");
+    info!(event, events, lasted_ms, "the events that the broker refused are published");
 }
 
 pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &str) {
@@ -49,7 +49,7 @@ pub(crate) fn events_unpublishable(events: usize, first_id: i64, first_reason: &
         events,
         first_id,
         first_reason,
-        "events can never be published; they are set aside in outbox_refused"
+        "events can never be published; the worker has moved them to outbox_refused"
     );
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn rows_undeletable(table: &str, rows: usize, first_id: i64, reason: 
         rows,
         first_id,
         reason,
-        "rows are published and cannot be deleted; it is tried again every 30 s, the others go on"
+        "rows are published and cannot be deleted; the worker tries again every 30 s, and other rows continue"
     );
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn rows_undeletable(table: &str, rows: usize, first_id: i64, reason: 
 pub(crate) fn notices_unusable(reason: &str) {
     warn!(
         reason,
-        "what schedule() writes is not published: run `overdue database init` as the owner of the schema, or grant what is \
-         missing; `schedule.publish = \"off\"` leaves this line out"
+        "notices of schedule() are not published: run `overdue database init` as the owner of the schema, or grant the missing \
+         right; `schedule.publish = \"off\"` ends this warning"
     );
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn notices_set_aside(notices: usize, first_id: i64, first_reason: &st
         notices,
         first_id,
         first_reason,
-        "scheduled notices cannot be published; they are set aside in scheduled_notices_refused"
+        "scheduled notices can never be published; the worker has moved them to scheduled_notices_refused"
     );
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn uncovered_failed(effect: &str, reason: &str) {
     error!(
         effect,
         reason,
-        "scheduled_notices cannot be read: overdue orders whose notices were not published wait for the grace period of the sweep"
+        "scheduled_notices cannot be read: overdue orders with an unpublished notice wait for the grace period of the sweep"
     );
 }
 
@@ -111,6 +111,6 @@ pub(crate) fn timeouts_removed(timeouts: &[String]) {
     warn!(
         timeouts = timeouts.join(","),
         "these timeouts are recorded as removed by `overdue database init`, so schedule() refuses them: run it with this \
-         topology file if they are in use again; otherwise start the worker with the file in use"
+         topology file if they are in use again, otherwise start the worker with the file in use"
     );
 }

@@ -12,7 +12,7 @@ pub(crate) fn sweep_works(effect: &str) {
 }
 
 pub(crate) fn relay_works() {
-    info!("the relay works again: the events that waited are published");
+    info!("the relay works again: the waiting events are published");
 }
 
 pub(crate) fn notices_work() {
@@ -24,12 +24,12 @@ pub(crate) fn copies_work(timeout: &str) {
 }
 
 pub(crate) fn closing_again(timeout: &str) {
-    info!(timeout, "orders can be closed again");
+    info!(timeout, "orders are closed again");
 }
 
 /// Logged once per pause; later the worker only checks whether the pause has ended.
 pub(crate) fn paused(timeout: &str, reason: &str) {
-    warn!(timeout, reason, "orders are not closed: the timeout is paused; their messages are kept");
+    warn!(timeout, reason, "the timeout is paused: its orders stay open, their messages are kept");
 }
 
 pub(crate) fn unpaused(timeout: &str) {
@@ -98,7 +98,7 @@ pub(crate) fn hints_ignored(timeout: &str, notices: usize, first: &IgnoredHint) 
         due_at,
         app_id,
         user_id,
-        "due_at of these notices is ignored: it is no time with a zone such as 2026-11-20T10:30:00Z; the deadline in the database \
-         decides alone"
+        "due_at of these notices is ignored: it is not a time with a zone such as 2026-11-20T10:30:00Z; the deadline in the \
+         database decides alone"
     );
 }

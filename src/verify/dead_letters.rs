@@ -116,7 +116,7 @@ impl fmt::Display for Blocker {
             }
             Self::NoAlternate { exchange } => write!(
                 f,
-                "exchange {exchange} has no alternate exchange: messages of a timeout that is not bound stay for ever"
+                "exchange {exchange} has no alternate exchange: messages of a timeout that is not bound stay forever"
             ),
             Self::Full { queue, limit } => {
                 write!(f, "queue {queue} is full ({limit}) and refuses more")

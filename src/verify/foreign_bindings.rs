@@ -125,7 +125,7 @@ impl Foreign<'_> {
                 "messages come out before their delay, or where no worker expects them"
             }
             (false, true) => {
-                "what is due goes back to where it waits: the broker sees a cycle and keeps it for ever"
+                "due messages return to their level: the broker sees a cycle and keeps them forever"
             }
             (false, false) => "it also gets messages that are not for it",
         };

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The effect of a missing exchange for republished notices, or of a missing binding of it.
-const NO_WAY_BACK: &str = "workers cannot put back there what came early or is to be tried again";
+const NO_WAY_BACK: &str = "workers cannot delay early messages and retries there";
 
 /// The worst effect on messages until the plan is applied; one finding per task of the administrator.
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
@@ -66,7 +66,7 @@ fn note(note: &Note) -> Option<Diagnostic> {
             "foreign-consumer",
             on(queue),
             format!(
-                "it is to be retired, and has {} of somebody else",
+                "it is to be retired, and has {} of another client",
                 counted(*consumers, "consumer")
             ),
             "what somebody reads is not taken out of use".to_owned(),
@@ -151,9 +151,9 @@ impl Shape<'_> {
         } else if name == self.topology.entry_exchange() {
             "order services with an earlier topology get 404 for each publish and lose their channel"
         } else if name == self.topology.due_exchange() && quorum {
-            "what comes due is stuck in its level until the exchange is there"
+            "due messages stay in their level until the exchange exists"
         } else if name == self.topology.due_exchange() {
-            "what comes due is dropped"
+            "due messages are dropped"
         } else if name == self.topology.park_exchange() {
             "what has no route is dropped or stops its level, and the worker cannot park"
         } else if self.topology.is_again(name) {
@@ -194,11 +194,11 @@ impl Shape<'_> {
             Some(Kind::Delay(Hold::Digit(_))) => {
                 "notices whose delay has this digit are parked instead of delayed".to_owned()
             }
-            Some(Kind::Parked) => "what is parked is lost".to_owned(),
+            Some(Kind::Parked) => "parked messages are lost".to_owned(),
             _ if self.topology.strategy == Strategy::DelayedExchange => {
-                "what comes due for it is lost: the exchange of the plugin can have no alternate exchange".to_owned()
+                "its due messages are lost: the exchange of the plugin can have no alternate exchange".to_owned()
             }
-            _ => "what comes due for it does not come to a worker".to_owned(),
+            _ => "its due messages do not reach a worker".to_owned(),
         }
     }
 

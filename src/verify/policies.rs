@@ -153,7 +153,7 @@ impl InEffect<'_> {
             "overflow" => self.overflow(),
             "max-length" | "max-length-bytes" => Some(self.max_length()),
             "expires" => Some(error(
-                "the broker deletes the queue with its messages when it was not used for so long",
+                "the broker deletes an unused queue with its messages after this time",
             )),
             "dead-letter-exchange" => self.dead_letter_exchange(),
             "dead-letter-routing-key" => self.dead_letter_routing_key(),
@@ -177,8 +177,8 @@ impl InEffect<'_> {
         let own = self.effective.argument("message-ttl");
         match self.role {
             Kind::Delay(_) if self.effective.least("message-ttl") == own => None,
-            Kind::Delay(_) => Some(error("what is published to it comes out early")),
-            Kind::Business => Some(error("what no worker takes in time is parked")),
+            Kind::Delay(_) => Some(error("messages in it come out early")),
+            Kind::Business => Some(error("messages that no worker takes in time are parked")),
             Kind::Parked => Some(error("what is parked is deleted after it")),
         }
     }

@@ -174,7 +174,7 @@ fn cycle(cycles: &[Vec<&str>]) -> Option<Draft> {
     } else {
         format!("; so can those of {}", others.join(", "))
     };
-    let message = format!("its messages can go round for ever: {path}{others}");
+    let message = format!("its messages can go round forever: {path}{others}");
     let reason = format!(
         "RabbitMQ drops them there, or, with at-least-once, keeps each in one of {SLOTS} slots; when all are taken \
          nothing leaves the queue"
@@ -315,8 +315,8 @@ fn lost_dead_letters(examined: &Examined<'_>) -> Vec<Draft> {
 
 fn reason(queue: &Queue) -> &'static str {
     match queue.kind.as_str() {
-        "quorum" => "what comes out of it is stuck or lost, and no worker gets it",
-        _ => "what comes out of it is lost",
+        "quorum" => "messages that leave it are stuck or lost, and reach no worker",
+        _ => "messages that leave it are lost",
     }
 }
 

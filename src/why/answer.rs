@@ -53,8 +53,8 @@ impl Answer {
                 },
                 None => Self {
                     text: format!(
-                        "{order} is final, and overdue has no record of closing it: it was paid, was changed by somebody \
-                         else, or was closed longer ago than worker.keep_history"
+                        "{order} is final, and overdue has no record of closing it: it was paid, was changed by another program, or was \
+                         closed longer ago than worker.keep_history"
                     ),
                     next: None,
                 },
@@ -118,7 +118,10 @@ impl Answer {
             return Self { text: format!("{is}: {why}"), next };
         }
         if late.is_some_and(|late| late <= ON_ITS_WAY) {
-            return Self { text: format!("{is}: an order takes so long"), next: None };
+            return Self {
+                text: format!("{is}: closing an order can take {}", about(ON_ITS_WAY)),
+                next: None,
+            };
         }
         let general = reading.general.as_ref().filter(|state| state.word != Word::Ok);
         if let Some(state) = general {
@@ -148,7 +151,7 @@ impl Answer {
 
     fn nobody_knows(reading: &OrderReading) -> Self {
         let why = reading.effects.first().map_or("there is no effect", |seen| &seen.means);
-        let text = format!("nobody can say how {} is: {}", reading.order, one_line(why));
+        let text = format!("the state of {} is unknown: {}", reading.order, one_line(why));
         Self { text, next: Some("overdue doctor".to_owned()) }
     }
 }

@@ -193,7 +193,7 @@ fn meaning(outcome: &Outcome) -> (&'static str, String) {
             ("overdue", format!("overdue: with a notice it is {state} now"))
         }
         Outcome::AlreadyFinal => ("final", "final: a notice changes nothing".to_owned()),
-        Outcome::Busy => ("busy", "locked by somebody else: ask again".to_owned()),
+        Outcome::Busy => ("busy", "locked by another session: ask again".to_owned()),
         Outcome::Unknown => ("unknown", "not in the database".to_owned()),
         Outcome::Failed { reason, .. } | Outcome::Postponed { reason } => {
             ("failed", format!("the effect fails: {reason}"))

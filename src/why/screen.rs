@@ -82,7 +82,7 @@ impl OrderReading {
     }
 
     fn since(&self, since: Option<Timestamp>) -> String {
-        let unknown = || "nobody wrote when".to_owned();
+        let unknown = || "time unknown".to_owned();
         self.ago(since).map_or_else(unknown, |it| format!("{} ago", about(it)))
     }
 }

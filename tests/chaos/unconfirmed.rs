@@ -255,7 +255,7 @@ async fn a_level_that_does_not_answer_holds_up_no_other_copies_and_each_is_parke
     let suspended = stage.broker.suspend(&world.vhost, "orders.delay.1h").await;
     let worker = stage.worker().await;
     wire.publish_all("orders.dlx", "1h.unpaid", &early).await;
-    until_logged(&worker, "messages wait until they can be put back", 1).await;
+    until_logged(&worker, "messages wait: the broker has not confirmed their copies", 1).await;
     let garbage: Vec<String> = (0..50).map(|n| format!("{{garbage {n}")).collect();
     let unknown: Vec<String> = (0..50).map(|n| format!("unknown-{n}")).collect();
     wire.publish_all("orders.dlx", "1h.unpaid", &garbage).await;
@@ -313,5 +313,5 @@ async fn a_queue_that_does_not_answer_takes_no_messages_of_others_back() {
     }
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
     suspended.resume().await;
-    worker.until_logged("consuming from these as well").await;
+    worker.until_logged("these are consumed as well").await;
 }

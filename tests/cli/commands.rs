@@ -7,14 +7,15 @@ use overdue::internals::cli::{command, exit_codes};
 
 const HEAD: &str = "# Commands
 
-Written by a test from what the program has. `overdue help COMMAND` says the same in a terminal.
+A test writes this page from the program's own help, which `overdue help COMMAND` prints.
 
-`-o, --output` is the form of an answer, `text` or `json`; `--format` is what `export` prints. `apply`, `remove`, `rebuild`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what
-they would do, and ask: `n` is exit code 1. Without a terminal nobody can be asked: then they change nothing and exit with 64, unless `--yes`
-is set. `publish` asks nothing: it sends exactly the messages that its arguments name.
+`-o, --output` is the form of an answer, `text` or `json`; `--format` is what `export` prints.
+`apply`, `remove`, `rebuild`, `parked replay`, `parked drop`, `database init` and `exit-plugin --bind` show what they would do, and ask; after `n` they exit with 1.
+Without a terminal and without `--yes` they change nothing and exit with 64.
+`publish` asks nothing: it sends exactly the messages that its arguments name.
 
-`verify`, `doctor` and `effect check` look for what is wrong, and exit with 2 if they find something; `plan` and `status` do so with `--check`,
-`check` with `--deny-warnings` for warnings: its errors are 78, as every command has them that reads such a file.
+`verify`, `doctor` and `effect check` exit with 2 if they find something wrong; `plan` and `status` with `--check`, and `check` with `--deny-warnings`, do as well.
+An error in a file is exit code 78, for every command that reads the file.
 ";
 
 /// A cell of a table.
@@ -83,8 +84,11 @@ fn page() -> String {
     options(&mut page, &global);
     for (path, command) in &leaves {
         writeln!(page, "\n## {path}").unwrap();
-        if let Some(about) = command.get_about() {
-            writeln!(page, "\n{about}.").unwrap();
+        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+        if let Some(about) = about {
+            let (first, more) = about.split_once("\n\n").unwrap_or((&about, ""));
+            writeln!(page, "\n{first}.").unwrap();
+            more.lines().for_each(|line| writeln!(page, "{line}").unwrap());
         }
         let own = command.get_arguments().filter(|it| !it.is_global_set() && !it.is_hide_set());
         options(&mut page, &own.collect::<Vec<_>>());

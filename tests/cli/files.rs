@@ -114,6 +114,18 @@ fn help_and_what_is_generated() {
             assert!(!options.contains(url) && connections.contains(url), "{url}: {help}");
         }
     }
+    // Each command has one line, in one group, which fits into a terminal of 80 columns.
+    let (head, groups) = help.split_once("\nSet up:\n").unwrap();
+    assert!(head.contains("overdue init") && head.contains("overdue status"), "{head}");
+    let groups = groups.split("\nOptions:").next().unwrap();
+    assert_eq!(groups.matches(":\n").count(), 3, "{groups}");
+    let program = overdue::internals::cli::command();
+    for command in program.get_subcommands() {
+        let (name, about) = (command.get_name(), command.get_about().unwrap().to_string());
+        let line = format!("\n  {name:<11}  {about}\n");
+        assert_eq!(format!("\n{groups}").matches(&line).count(), 1, "{line}{groups}");
+        assert!(line.trim_matches('\n').len() <= 80, "{line}");
+    }
     // A terminal of a usual width shows the lines without a break in a word.
     let help = folder.run(&["publish", "--help"], &[]).stdout;
     let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 120).collect();

@@ -70,7 +70,7 @@ async fn verify_and_its_probe() {
 
     world.unbind("orders.delayed", "orders.unpaid", "#.unpaid").await;
     let run = world.overdue(&["verify", "--probe"]).exits(2);
-    assert!(run.stdout.contains("what comes due for it is lost"), "{run}");
+    assert!(run.stdout.contains("its due messages are lost"), "{run}");
     assert!(run.stdout.contains("NO QUEUE of it is bound"), "{run}");
 }
 
@@ -192,7 +192,7 @@ async fn orders_are_closed_at_their_deadline_and_early_notices_and_retries_go_th
     world.until_closed(40).await;
     world.assert_invariants().await;
     let parked = world.parked(1).await;
-    assert!(parked[0].reason().contains("given up after 1 retr"), "{:?}", parked[0]);
+    assert!(parked[0].reason().contains("given up after 1 retry"), "{:?}", parked[0]);
     worker.until("the retry counted", |c| c.retried >= 1).await;
     let counts = worker.stop().await;
     assert!(counts.put_back >= 20 && counts.retried == 1, "{counts:?}");

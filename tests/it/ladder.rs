@@ -149,7 +149,7 @@ async fn orders_whose_copies_are_refused_are_closed_on_time() {
     // Early enough that there is a rest when they are asked for, however slow the machine is.
     let early = world.orders("early", 20, 8_000).await;
     wire.publish_all("orders.dlx", "0.unpaid", &early).await;
-    process.until_logged("messages wait until they can be put back").await;
+    process.until_logged("messages wait: the broker has not confirmed their copies").await;
     assert!(process.log().contains("no exchange `orders.ladder.again`"), "{}", process.log());
     world.until_closed(20).await;
     world.assert_invariants().await;

@@ -239,7 +239,7 @@ async fn a_worker_with_a_newer_file_is_ready_when_it_was_applied() {
     std::fs::write(world.topology_file(), &newer).unwrap();
     let (mut process, address) = world.listening(|_| {}).await;
     let page = until_not_ready(address, "levels: the broker has no level for 3s.unpaid: ").await;
-    let reason = "levels     the broker has no level for 3s.unpaid: what is published there is parked. It has 2s, which the topology \
+    let reason = "levels     the broker has no level for 3s.unpaid: messages that are published there are parked. It has 2s, which the topology \
                   file of this worker lacks: run `overdue apply` if that file is the newer one, otherwise start the worker with \
                   the one that was applied\n";
     assert!(page.body.ends_with(reason), "{}", page.body);

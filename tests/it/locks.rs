@@ -159,10 +159,10 @@ async fn orders_that_stay_locked_are_named_in_a_warning_and_no_others() {
     assert_eq!(held.execute(few, &[&ids("o", 3)]).await.unwrap(), 3);
     let mut process = world.started(|_| {}).await;
     world.until_closed(97).await;
-    process.until_logged("orders wait for a lock of somebody else").await;
+    process.until_logged("orders wait for a lock of another session").await;
     // The first order can have come alone, a moment before the others: then they are in the next line.
     let is_of_all =
-        |line: &&str| line.contains("a lock of somebody else") && line.contains("orders=3");
+        |line: &&str| line.contains("a lock of another session") && line.contains("orders=3");
     let look = async || process.log();
     let log = until("all three in a line", look, |log| log.lines().any(|it| is_of_all(&it))).await;
     let line = log.lines().find(is_of_all).unwrap();

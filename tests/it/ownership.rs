@@ -166,7 +166,7 @@ async fn a_queue_that_somebody_else_consumes_is_not_retired() {
     let consumer = consume(&wire, "orders.unpaid").await;
     world.rewrite("type = \"quorum\"", "type = \"quorum\"\ndelivery_limit = 7");
     let look = async || world.overdue(&["plan"]);
-    let noted = |run: &crate::support::Run| run.stdout.contains("1 consumer of somebody else");
+    let noted = |run: &crate::support::Run| run.stdout.contains("1 consumer of another client");
     let planned = until("noted", look, noted).await;
     assert!(!planned.stdout.contains("- binding   orders.dlx -> orders.unpaid"), "{planned}");
     let applied = world.overdue(&["apply", "--yes", "--wait", "--within", "100s"]).exits(0);

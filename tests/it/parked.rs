@@ -248,7 +248,7 @@ async fn what_the_broker_has_parked_by_itself_has_its_reason_in_words() {
     let json = world.overdue(&["parked", "list", "-o", "json"]).json();
     let mut found: Vec<_> = json["messages"].as_array().unwrap().iter().map(entry).collect();
     found.sort_unstable();
-    let dead = "workers have died with it in hand, up to the delivery limit of orders.unpaid";
+    let dead = "workers ended while they processed it, up to the delivery limit of orders.unpaid";
     let gone = "due (orders.delay.100ms), and no queue takes the routing key `100ms.gone`";
     let expected = [
         ("-", "unpaid", "body or headers have 70000 bytes, more than 65536", false),

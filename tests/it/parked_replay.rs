@@ -9,7 +9,7 @@ use crate::support::{World, ids, messages::Parked, until};
 
 use super::parked::{LOT, UNKNOWN, all_back, ends, furnished, ready, shown};
 
-const HELD: &str = "messages that somebody else holds were not looked at: somebody else reads";
+const HELD: &str = "messages that another client has unacked were not read: another client reads";
 
 #[apply(world_test)]
 async fn a_replay_puts_back_what_can_be_closed_settles_what_is_final_and_leaves_the_rest() {
@@ -107,7 +107,7 @@ async fn a_replay_that_is_asked_to_stop_says_what_it_has_done() {
     until("it has begun", async || wire.ready(&due).await, |n| *n >= 3).await;
     // It has fetched all of them, and the broker counts late.
     let list = async || world.overdue(&["parked", "list"]);
-    let said = "somebody else reads them now, or has taken them out";
+    let said = "another client reads them now, or has taken them out";
     let run = until("they are missed", list, |run| run.stdout.contains(said)).await;
     assert!(run.stdout.starts_with("0 messages in orders.parked\n"), "{run}");
     replay.signal("INT");
@@ -164,8 +164,7 @@ async fn what_somebody_else_holds_is_missed_and_that_is_said() {
     held.commit().await.unwrap();
     let code = dropping.ended().await.code();
     assert_eq!(code, Some(1), "{}", dropping.log());
-    let missed =
-        "500 messages that were there when this began were not looked at: somebody else reads";
+    let missed = "500 messages that were there when this began were not read: another client reads";
     assert!(dropping.log().contains(missed), "{}", dropping.log());
     assert_eq!(world.number("SELECT count(*) FROM dropped_messages").await, 1_000);
     // What it held before this begins nobody counts.

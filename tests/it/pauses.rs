@@ -143,7 +143,8 @@ async fn it_waits_for_whoever_closes_orders_already() {
 #[apply(world_test)]
 async fn a_wait_that_is_ended_leaves_a_pause_and_says_so() {
     const CLOSING: &str = "SELECT refuse_paused('orders', 'unpaid', 'close', 1)";
-    const SAID: &str = "unpaid is paused; waiting for whoever began to close its orders before\n";
+    const SAID: &str =
+        "unpaid is paused; waiting for the workers that began to close its orders before\n";
     let world = World::new().await;
     let mut client = world.store.client().await.unwrap();
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);

@@ -135,7 +135,7 @@ async fn a_worker_starts_without_the_broker_and_declares_later() {
     broker.refuse();
     let broker_url = world.services.broker_url(&world.vhost, Some(broker.port()));
     let mut process = world.start(|command| _ = command.env("OVERDUE_BROKER__URL", broker_url));
-    process.until_logged("the broker is waited for").await;
+    process.until_logged("the broker cannot be used yet").await;
     world.orders("o", 20, 200).await;
     world.until_closed(20).await;
     broker.pass();

@@ -68,7 +68,7 @@ async fn without_a_worker_it_says_who_is_gone_and_what_waits() {
         (
             "OVERDUE_BROKER__MANAGEMENT_URL",
             "http://127.0.0.1:1",
-            "LOOK  nothing is due, and nothing late; of the broker nothing is known: ",
+            "LOOK  nothing is due, and nothing late; the state of the broker is unknown: ",
             "next hour",
         ),
     ] {
@@ -273,7 +273,7 @@ async fn a_worker_says_what_it_fails_at() {
         run.json()["state"]["reason"].as_str().unwrap().to_owned()
     };
     let says = |reason: &String| {
-        reason.contains("the worker says: ") && reason.contains("permission denied for table stock")
+        reason.contains("the worker reports: ") && reason.contains("permission denied for table stock")
     };
     until("the worker's own reason", look, says).await;
     assert!(process.log().contains("worker ready"));

@@ -17,7 +17,7 @@ async fn a_full_level_stops_only_the_messages_that_have_to_wait_in_it() {
     world.until_policy("orders.delay.1h", "full").await;
     let mut process = world.started(|_| {}).await;
     wire.publish_all("orders.dlx", "1h.unpaid", &early).await;
-    process.until_logged("messages wait until they can be put back").await;
+    process.until_logged("messages wait: the broker has not confirmed their copies").await;
     wire.publish_all("orders.dlx", "1h.unpaid", &good).await;
     world.until_closed(2_000).await;
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());

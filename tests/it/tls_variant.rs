@@ -155,7 +155,7 @@ async fn what_a_certificate_lacks_is_said() {
             plain.parse().unwrap(),
             "run",
             78,
-            "write amqps:// where it expects TLS".to_owned(),
+            "write amqps:// if it expects TLS".to_owned(),
         ),
         (
             "OVERDUE_BROKER__URL",

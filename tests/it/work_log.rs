@@ -32,14 +32,14 @@ async fn what_fails_is_named_before_it_is_parked_and_what_was_done_is_counted() 
     let mut process = world.started(|_| {}).await;
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     world.until_closed(18).await;
-    process.until_logged("orders cannot be closed, each by itself").await;
+    process.until_logged("orders cannot be closed, each for a reason of its own").await;
     process.until_logged("not this one").await;
     process.until_logged("worked ").await;
     world.parked(2).await;
     process.signal("TERM");
     process.until_logged("worker stopped").await;
     let log = process.log();
-    let failing = log.lines().position(|line| line.contains("each by itself"));
+    let failing = log.lines().position(|line| line.contains("each for a reason of its own"));
     let parked = log.lines().position(|line| line.contains("parked timeout=\"unpaid\""));
     assert!(failing.is_some() && parked.is_none_or(|parked| failing < Some(parked)), "{log}");
     assert!(log.contains(" parked=2 "), "{log}");

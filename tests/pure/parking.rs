@@ -67,7 +67,8 @@ fn every_way_into_the_parking_lot_has_a_reason() {
         ("x-parked-at", AMQPValue::Timestamp(3_000)),
     ];
     let stale = [worker.as_slice(), &[("x-death", by("delivery_limit"))]].concat();
-    let died = format!("workers have died with it in hand, up to the delivery limit of {business}");
+    let died =
+        format!("workers ended while they processed it, up to the delivery limit of {business}");
     let cases: [Case<'_>; 9] = [
         (&worker, b"4711", "the database does not know this order", Some(3_000)),
         (&[("x-death", by("delivery_limit"))], b"4711", &died, Some(2_000)),
@@ -79,7 +80,7 @@ fn every_way_into_the_parking_lot_has_a_reason() {
             &[("x-death", by("rejected"))],
             b"4711",
             &format!(
-                "a worker gave it up and wrote no reason, as copies did not get through ({business})"
+                "a worker rejected it in {business}: it could not publish a copy with the reason"
             ),
             Some(2_000),
         ),

@@ -69,7 +69,7 @@ fn each_condition_fails_for_its_own_reason_and_alone() {
             WorkerState { unrouted: vec!["2s.unpaid".into(), "2s.paid".into()], ..well(now) },
             (
                 "levels",
-                "the broker has no level for 2s.unpaid, 2s.paid: what is published there is parked; run `overdue apply`",
+                "the broker has no level for 2s.unpaid, 2s.paid: messages that are published there are parked; run `overdue apply`",
             ),
         ),
         (

@@ -60,7 +60,7 @@ impl Management {
                 return ManagementError::Refused {
                     address: self.display.clone(),
                     step: step_of(change),
-                    reason: "it, or what it is to be bound to, is not there: somebody else is changing this topology"
+                    reason: "it, or the other end of the binding, does not exist: another program is changing this topology"
                         .to_owned(),
                 };
             }

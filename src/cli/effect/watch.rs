@@ -29,10 +29,10 @@ const LINES_PER_SECOND: u64 = 50;
 pub(in crate::cli) struct Watch {
     /// The effect, described in overdue.toml
     name: String,
-    /// For how long, e.g. 1d; SIGINT ends it earlier, with the report
+    /// Time to watch, e.g. 1d; SIGINT ends it earlier, with the report
     #[arg(long = "for", value_name = "TIME")]
     lasts: Interval,
-    /// The time between two looks; longer where a look takes more than a tenth of it
+    /// Time between two reads of the rows; longer if a read takes more than a tenth of it
     #[arg(long, value_name = "TIME", default_value = "10s")]
     every: Interval,
     #[command(flatten)]

@@ -24,15 +24,17 @@ const REASONS: usize = 20;
 /// Characters of a body that are printed as text.
 const BODY: usize = 2_000;
 
-/// What lies in the parking lot, why, and what its orders are now; takes nothing out
+/// List parked messages, with the reason and the state of the order
+///
+/// The messages stay in the parking lot.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct List {
     #[command(flatten)]
     select: Select,
-    /// Messages that are shown; 0 for all. All are counted
+    /// Show at most this number of messages, 0 for all; all are counted
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: u64,
-    /// Each with every header, the body, and what a replay would do with it
+    /// Show every header, the body, and what a replay would do with the message
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -86,7 +88,7 @@ impl fmt::Display for Entry {
         let mut row = |name: &str, value: &str| writeln!(f, "  {name:<12} {}", one_line(value));
         row("timeout", &timeout)?;
         row("reason", &self.reason)?;
-        let unknown = || "nobody wrote when".to_owned();
+        let unknown = || "time unknown".to_owned();
         row("parked", &self.parked_at.map_or_else(unknown, |at| format!("{}, at {at}", ago(at))))?;
         row("attempts", &self.attempts.to_string())?;
         row("order now", &full.order_now_text)?;
@@ -141,7 +143,7 @@ impl fmt::Display for ListEnd {
         if more > 0 {
             write!(
                 f,
-                "\n{more} more were there when the broker last counted: somebody else reads them now, or has taken them out"
+                "\n{more} more were there when the broker last counted: another client reads them now, or has taken them out"
             )?;
         }
         Ok(())

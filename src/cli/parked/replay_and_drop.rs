@@ -28,29 +28,29 @@ use crate::{
 /// Reasons that the preview of a drop names.
 const REASONS: usize = 20;
 
-/// Put messages back whose orders are not final; shows what it would do, and asks
+/// Publish messages again whose orders are not final; asks first
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Replay {
     #[command(flatten)]
     select: Select,
     #[command(flatten)]
     confirm: Confirm,
-    /// Messages per second, at the most
+    /// Messages per second, at most
     #[arg(long, default_value = "1000", value_name = "N")]
     rate: NonZeroU32,
     #[command(flatten)]
     output: Output,
 }
 
-/// Take messages out for good, and record them in the database; shows them, and asks
+/// Delete messages for good, and record them in the database; asks first
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DropMessages {
     #[command(flatten)]
     select: Select,
-    /// Why; it is recorded with each message in the table dropped_messages
+    /// Reason, which is recorded with each message in the table dropped_messages
     #[arg(long, value_name = "TEXT")]
     because: String,
-    /// Everything that is in the parking lot, if no other option says which messages
+    /// Drop every message in the parking lot, if no other option selects messages
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -261,7 +261,7 @@ async fn the_commands_work_with_the_grants_that_are_printed() {
     }
     let doctor = roles.run_as(WORKER, &["doctor"]);
     assert!(!doctor.stdout.contains("lacks") && doctor.code == Some(0), "{doctor}");
-    assert!(doctor.stdout.contains("nobody else may create in its schemas"), "{doctor}");
+    assert!(doctor.stdout.contains("no other role may create in its schemas"), "{doctor}");
 }
 
 #[apply(world_test)]
