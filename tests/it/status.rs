@@ -273,7 +273,8 @@ async fn a_worker_says_what_it_fails_at() {
         run.json()["state"]["reason"].as_str().unwrap().to_owned()
     };
     let says = |reason: &String| {
-        reason.contains("the worker reports: ") && reason.contains("permission denied for table stock")
+        reason.contains("the worker reports: ")
+            && reason.contains("permission denied for table stock")
     };
     until("the worker's own reason", look, says).await;
     assert!(process.log().contains("worker ready"));
