@@ -81,7 +81,7 @@ pub trait Container {
         self.until_healthy().await;
     }
 
-    /// Stops every process of the container for a while; the kernel still accepts connections.
+    /// Stops every process of the container for a while; the network still accepts connections.
     async fn freeze_for(&self, time: Duration) {
         pause(self.container()).await;
         sleep(time).await;
@@ -218,7 +218,7 @@ impl Container for Broker {
         self.container.as_deref()
     }
 
-    /// Asks the management API, then opens an AMQP connection.
+    /// Calls the management API, then opens an AMQP connection.
     async fn health(&self) -> Result<(), String> {
         self.services.call(None, Method::GET, &["vhosts"], Value::Null).await?;
         let address = self.services.address("/", None);

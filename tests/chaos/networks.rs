@@ -1,4 +1,4 @@
-//! The networks of a container, and partitions. A container without its network loses every packet there, and its processes run on.
+//! The networks of a container, and partitions. A container that is taken off a network loses every packet there, and its processes run on.
 //!
 //! A node of a cluster has one network for its clients and one for each other node (`docker/cluster`): a single link can be
 //! cut. Every other container has one.

@@ -74,7 +74,7 @@ async fn a_row_that_is_gone_is_acked_after_one_retry() {
 async fn a_row_that_appears_before_the_second_question_is_closed() {
     let world = world("ack").await;
     let worker = world.worker_of(effect(), settings());
-    // The notice waits in the retry level until the row exists.
+    // The notice waits in the retry level longer than the insert takes.
     publish(&world, "late").await;
     worker.until("the first question", |counts| counts.retried == 1).await;
     world.sql("INSERT INTO cart VALUES ('late', 'open', now())").await;

@@ -137,7 +137,7 @@ fn properties(message: &Value) -> BasicProperties {
         .with_headers(headers)
 }
 
-/// Messages wait up to a month in a level, and in the parking lot.
+/// Messages wait for a month in a level, and in the parking lot.
 #[apply(world_test)]
 async fn its_messages_are_understood() {
     let world = World::new().await;

@@ -8,7 +8,7 @@ use overdue::internals::wire::{Message, Received};
 
 use crate::{messages::route, samples::two_timeouts};
 
-/// A publisher's headers; the last has the prefix of a header of ours or the broker's.
+/// A publisher's headers; the last is only the beginning of a name in [`DROPPED`].
 const KEPT: [&str; 3] = ["x-shop", "traceparent", "x-opt-delivery"];
 /// Headers that the broker added, or obeys as instructions to route or delay the copy.
 const DROPPED: [&str; 9] = [

@@ -246,7 +246,7 @@ fn headers_take_no_more_memory_than_a_body() {
     }
     let notice = [method(60, CONSUMER_TAG), headers(&voids("values", 100_000))].concat();
     assert_eq!(dropped(&notice), "their headers take too much memory");
-    // Larger than the limit of a first check, and within the limit of the full check.
+    // Larger than `MAX_BODY_BYTES`, and smaller than `MAX_PASSED_BYTES`.
     let some = delivered(LARGE_TAG, &voids("values", 5_000));
     assert_eq!(repaired(&some), some);
     assert_ne!(repaired(&delivered(HISTORY_TAG, &voids("values", 5_000))), some);

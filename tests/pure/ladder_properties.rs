@@ -53,7 +53,7 @@ fn hops_of(ladder: &Ladder) -> f64 {
     digits.map(|digit| digit / (digit + 1.0)).sum()
 }
 
-/// A ladder's objects, with the objects before and behind it.
+/// A ladder's objects, with the objects around it.
 fn with_ends(ladder: &Ladder) -> Objects {
     let mut objects = objects(ladder);
     for (name, kind, queue, pattern) in [

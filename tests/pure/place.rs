@@ -30,7 +30,7 @@ fn a_place_without_an_answer_gets_nothing_and_then_twice_as_many_each_time_that_
     assert!(place.takes_new());
 }
 
-/// After each confirm the limit doubles.
+/// Each attempt makes another copy for the queues that take the message.
 #[test]
 fn a_place_that_refuses_is_tried_after_pauses_of_a_second_to_a_minute() {
     let (mut place, begin) = (Place::default(), Instant::now());

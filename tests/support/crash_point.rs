@@ -49,7 +49,7 @@ pub struct Conversation {
     /// The statement that ran last.
     running: String,
     commits: bool,
-    /// The program's first frame, with the name of the connection.
+    /// The frame in which the program names its connection.
     opening: String,
     /// The exchange of each channel's last publish.
     exchanges: HashMap<u16, String>,

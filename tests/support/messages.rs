@@ -105,7 +105,7 @@ pub fn headers(entries: &[(&str, AMQPValue)]) -> BasicProperties {
 }
 
 impl Wire {
-    /// Publishes without a look at the topology; waits for the confirm.
+    /// Publishes without a check of the topology; waits for the confirm.
     pub async fn publish(
         &self,
         exchange: &str,
@@ -153,7 +153,7 @@ impl Wire {
         declared.unwrap().message_count()
     }
 
-    /// Consumes one ready message of a queue.
+    /// Gets a message of a queue, if one is ready.
     pub async fn take(&self, queue: &str) -> Option<Parked> {
         let options = BasicGetOptions { no_ack: true };
         let got = self.channel.basic_get(queue.into(), options).await.unwrap()?;

@@ -245,8 +245,8 @@ impl World {
         .await;
     }
 
-    /// Stops every statement that closes the order in its middle, until the transaction ends. The statement waits for no lock,
-    /// because statements skip locked rows.
+    /// Stops every statement that closes the order in its middle, until the transaction ends. It waits for no lock: a
+    /// lock would be skipped.
     pub async fn stall<'a>(&self, client: &'a mut Connection, id: &str) -> Transaction<'a> {
         let key = format!("hashtext('{}')", self.schema);
         self.sql(&format!(

@@ -23,7 +23,7 @@ pub struct Services {
     pub database: Url,
     /// The broker's statistics interval, as a setting.
     pub statistics_interval: String,
-    /// Limit of unconfirmed dead letters of a queue.
+    /// The number of dead letters that a queue forwards at once.
     pub dead_letter_slots: String,
     /// The command that starts these services.
     pub start: &'static str,
@@ -54,7 +54,7 @@ impl Services {
         }
     }
 
-    /// The services of main over TLS, with their self-signed certificates.
+    /// The services of main over TLS, with the certificates in `target/tls`.
     pub fn over_tls() -> Self {
         let made = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tls/overdue");
         let [ca, certificate, key] =

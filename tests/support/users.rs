@@ -78,7 +78,7 @@ impl World {
         self.services.management_of(&self.address_of(Some(user)))
     }
 
-    /// Creates a database user, named like the schema, with its rights; returns its URL.
+    /// Creates a database user, named like the schema, that may use the schema; returns its URL.
     pub async fn database_user(&self) -> String {
         let name = &self.schema;
         let sql = format!(

@@ -21,13 +21,13 @@ pub enum Kind {
     BrokerRestarted,
     /// SIGKILL, later a new start.
     BrokerKilled,
-    /// Every process stops, and the kernel still accepts connections.
+    /// Every process stops, and the network still accepts connections.
     BrokerFrozen,
     /// Through the management API.
     BrokerConnectionsClosed,
     /// Publishers are blocked.
     MemoryAlarm,
-    /// The workers' user loses all rights. Its connections are closed, because the broker checks rights late.
+    /// The workers' user loses all rights. Its connections are closed, so that it notices.
     BrokerRightsWithdrawn,
     /// Its clients lose it; its processes run on.
     BrokerCutOff,

@@ -104,7 +104,7 @@ impl MessageLog {
         self.state.lock().unwrap().entries[tag.number].confirmed = true;
     }
 
-    /// Notes the begin of the change: messages that are confirmed already must be received as without a change.
+    /// Notes the beginning of the change: messages that are confirmed already must be received as without a change.
     pub fn change_begins(&self) {
         let mut state = self.state.lock().unwrap();
         for entry in &mut state.entries {
