@@ -408,7 +408,7 @@ async fn a_second_table_is_added_to_the_files() {
     );
 }
 
-/// A person types each answer; no question has a default.
+/// A person types each answer at the keyboard; no question has a default.
 #[apply(world_test)]
 async fn at_a_terminal_it_asks() {
     let world = made_up(

@@ -243,7 +243,7 @@ fn notices(gone: u64, all: u64) -> GoneNotices {
     GoneNotices { timeout: "unpaid".to_owned(), gone, all }
 }
 
-/// The limit is half of at least twenty notices in the last hour.
+/// More than half of at least twenty notices in the last hour.
 #[test]
 fn most_notices_of_an_hour_find_no_row() {
     let (began, minute) = (Instant::now(), Duration::from_mins(1));

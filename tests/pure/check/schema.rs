@@ -1,4 +1,4 @@
-//! The schema for editors accepts the files that the check accepts, which validates keys, types, words and bounds by it.
+//! The schema for editors accepts what the check accepts. The check validates keys, types, words and bounds by it anyway.
 
 use fancy_regex::Regex;
 use overdue::internals::topology::{
