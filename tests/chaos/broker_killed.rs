@@ -1,4 +1,4 @@
-//! The broker is killed while nothing consumes: a worker would close the order of a lost notice before anything shows it.
+//! The broker is killed while no worker consumes: a worker would close the order of a lost notice and hide the loss.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,9 +9,9 @@ use crate::{
     support::Services,
 };
 
-/// Published until the broker is dead.
+/// A publisher repeats these until the broker is dead.
 const ALONG: Wave = Wave::of(1, 200);
-/// Due before, while and after it is away.
+/// Waves that are due before, during and after the outage.
 const WAITING: [Wave; 4] = [Wave::of(2, 50), Wave::of(4, 50), Wave::of(5, 50), Wave::of(7, 50)];
 
 #[apply(world_test)]
@@ -23,7 +23,7 @@ async fn each_notice_that_was_confirmed_outlives_the_broker() {
     }
     let (publisher, along) = (world.publisher().await, ALONG.ids());
     let publishing = async {
-        // Round and round, for as long as the broker is there.
+        // Repeats all ids until the broker is gone.
         for (count, id) in along.iter().cycle().enumerate() {
             if publisher.publish(world.notice("1s", id)).await.is_err() {
                 return along.get(count..).unwrap_or_default();

@@ -13,15 +13,15 @@ use crate::{
     support::{Services, until, wait::awaited},
 };
 
-/// One that runs answers within, as a rule, and is not harmed if it does not; one that is frozen never does.
+/// A running service usually answers in time, and a restart of a slow one does no harm; a frozen one never answers.
 const ANSWER: Duration = Duration::from_secs(2);
-/// RabbitMQ's default since 4.0, as a part of the memory.
+/// RabbitMQ's default since 4.0, as a fraction of the memory.
 const USUAL_WATERMARK: &str = "0.6";
-/// So little that the broker is always above it.
+/// The broker's memory use is always above this fraction.
 const NO_MEMORY: &str = "0.00001";
 
-/// Erlang, for `rabbitmqctl eval`: what Ra calls the transfer of a leadership, for each queue to a member that has
-/// not got it. Queues whose leader is not known at the moment are left alone.
+/// Erlang for `rabbitmqctl eval`: moves the leadership of each quorum queue to another member (`ra:transfer_leadership`).
+/// Queues without a known leader are skipped.
 const MOVE_LEADERS: &str = r#"
     [case {ra_leaderboard:lookup_leader(Name), ra_leaderboard:lookup_members(Name)} of
          {{_, _} = Leader, Members} when is_list(Members), length(Members) > 1 ->
@@ -29,20 +29,19 @@ const MOVE_LEADERS: &str = r#"
          _ -> unknown
      end || Queue <- rabbit_amqqueue:list(<<"$vhost">>), {Name, _} <- [amqqueue:get_pid(Queue)]]."#;
 
-/// The same: the process of a queue does nothing until it is resumed.
+/// Erlang for `rabbitmqctl eval`: suspends or resumes the process of a queue.
 const QUEUE_PROCESS: &str = r#"
     {ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"$vhost">>, queue, <<"$queue">>)),
     {Name, _} = amqqueue:get_pid(Queue),
     sys:$call(Name)."#;
 
-/// A queue that takes messages and says nothing of them; it goes on when this goes.
+/// A queue that accepts messages and neither confirms nor nacks them; it is resumed on drop.
 pub struct Suspended {
     container: String,
     resume: String,
 }
 
 impl Suspended {
-    /// It goes on.
     pub async fn resume(self) {
         docker(&["exec", &self.container, "rabbitmqctl", "eval", &self.resume]).await.unwrap();
     }
@@ -50,25 +49,25 @@ impl Suspended {
 
 impl Drop for Suspended {
     fn drop(&mut self) {
-        // A second time it does nothing; without it the virtual host could not be deleted.
+        // A second resume has no effect. While a queue is suspended, its virtual host cannot be deleted.
         let resume = ["exec", &self.container, "rabbitmqctl", "eval", &self.resume];
         let _done = Command::new("docker").args(resume).output();
     }
 }
 
-/// What the two have in common.
+/// Operations that broker and database share.
 pub trait Container {
-    /// None where other tests use it, too: it can be asked, not stopped.
+    /// `None` if other tests use the container as well: it is never stopped.
     fn name(&self) -> Option<&str>;
 
-    /// It serves, or why it does not.
+    /// Returns an error with the reason if the service does not answer.
     async fn health(&self) -> Result<(), String>;
 
     fn container(&self) -> &str {
         self.name().expect("a service that other tests use is not stopped")
     }
 
-    /// SIGKILL, and a new start after a while; what it has confirmed or committed is on its disk.
+    /// SIGKILL, and a new start after `time`; confirmed and committed data are on the disk.
     async fn kill_for(&self, time: Duration) {
         docker(&["kill", self.container()]).await.unwrap();
         sleep(time).await;
@@ -76,13 +75,13 @@ pub trait Container {
         self.until_healthy().await;
     }
 
-    /// SIGTERM, which closes a broker's connections with a reason and ends a database's sessions with 57P01, and a new start.
+    /// SIGTERM and a new start. The broker closes connections with a reason; the database ends sessions with 57P01.
     async fn restart(&self) {
         docker(&["restart", self.container()]).await.unwrap();
         self.until_healthy().await;
     }
 
-    /// Stops every process of it for a while; the network goes on accepting for it.
+    /// Stops every process of the container for a while; the network still accepts connections.
     async fn freeze_for(&self, time: Duration) {
         pause(self.container()).await;
         sleep(time).await;
@@ -90,7 +89,7 @@ pub trait Container {
         self.until_healthy().await;
     }
 
-    /// Brings it back to every network, and waits until it serves.
+    /// Connects the container to all its networks again, and waits until it is healthy.
     async fn join(&self) {
         Networks::of(self.container()).await.join().await;
         self.until_healthy().await;
@@ -101,17 +100,15 @@ pub trait Container {
     }
 }
 
-/// The broker's container.
 pub struct Broker {
     services: Services,
-    /// None where other tests use it, too: it can be asked, not stopped.
+    /// `None` if other tests use the container as well: it is never stopped.
     container: Option<String>,
 }
 
-/// The database's container.
 pub struct Database {
     services: Services,
-    /// None where other tests use it, too: it can be asked, not stopped.
+    /// `None` if other tests use the container as well: it is never stopped.
     container: Option<String>,
 }
 
@@ -126,7 +123,7 @@ impl Broker {
         Self { services: services.clone(), container }
     }
 
-    /// One node of several, whose containers `OVERDUE_CHAOS_BROKER_CONTAINERS` names; or the only one.
+    /// A node of the cluster in `OVERDUE_CHAOS_BROKER_CONTAINERS`, or the only broker.
     pub async fn node(services: &Services, index: usize) -> Self {
         match env::var_os("OVERDUE_CHAOS_BROKER_CONTAINERS") {
             None => Self::of(services).await,
@@ -138,7 +135,7 @@ impl Broker {
         }
     }
 
-    /// Whatever state it was left in; does not wait until it serves.
+    /// Starts or unpauses the container; does not wait until the broker is healthy.
     pub async fn set_going(&self) {
         if let Some(container) = &self.container
             && !timeout(ANSWER, self.health()).await.is_ok_and(|health| health.is_ok())
@@ -147,19 +144,19 @@ impl Broker {
         }
     }
 
-    /// Leaves it no memory: it blocks every connection that publishes.
+    /// Raises the memory alarm: the broker blocks every connection that publishes.
     pub async fn raise_memory_alarm(&self) {
         self.set_watermark(NO_MEMORY).await;
         self.until_alarm(true).await;
     }
 
-    /// Gives it its usual memory back.
+    /// Sets the default watermark, and waits until the alarm is gone.
     pub async fn clear_memory_alarm(&self) {
         self.set_watermark(USUAL_WATERMARK).await;
         self.until_alarm(false).await;
     }
 
-    /// Undoes whatever a test did to it.
+    /// Undoes every fault of a test.
     pub async fn heal(&self) {
         if self.container.is_none() {
             return;
@@ -171,7 +168,6 @@ impl Broker {
         }
     }
 
-    /// The networks of its container.
     pub async fn networks(&self) -> Networks {
         Networks::of(self.container()).await
     }
@@ -183,7 +179,7 @@ impl Broker {
         if moved.contains("ok") { Ok(()) } else { Err(format!("no leader was moved: {moved}")) }
     }
 
-    /// From now on a quorum queue gives neither ack nor nack.
+    /// Suspends the process of a quorum queue: the queue neither confirms nor nacks.
     pub async fn suspend(&self, vhost: &str, queue: &str) -> Suspended {
         let call = |call: &str| {
             let process = QUEUE_PROCESS.replace("$vhost", vhost).replace("$queue", queue);
@@ -206,7 +202,7 @@ impl Broker {
         until(&what, async || self.has_alarm().await, |seen| *seen == Ok(wanted)).await.unwrap();
     }
 
-    /// As the broker decides it, without the five seconds that the node's figures are behind.
+    /// Reads the alarm itself: the figures of the node are five seconds old.
     async fn has_alarm(&self) -> Result<bool, String> {
         let path = ["health", "checks", "local-alarms"];
         match self.services.call(None, Method::GET, &path, Value::Null).await {
@@ -222,7 +218,7 @@ impl Container for Broker {
         self.container.as_deref()
     }
 
-    /// The management API answers, and so does AMQP.
+    /// Calls the management API, then opens an AMQP connection.
     async fn health(&self) -> Result<(), String> {
         self.services.call(None, Method::GET, &["vhosts"], Value::Null).await?;
         let address = self.services.address("/", None);
@@ -243,24 +239,23 @@ impl Database {
         Self { services: services.clone(), container }
     }
 
-    /// Takes it off the network that its clients reach it through.
+    /// Disconnects the container from the network of its clients.
     pub async fn cut_off(&self) {
         Networks::of(self.container()).await.cut_off_from_clients().await;
     }
 
-    /// Every transaction that begins from now on is read-only, in every session, like after a failover.
+    /// Makes new transactions of every session read-only, like a failover.
     pub async fn refuse_writes(&self) {
         self.configure("SET default_transaction_read_only = on").await;
         self.until_read_only("on").await;
     }
 
-    /// Transactions write again.
     pub async fn accept_writes(&self) {
         self.configure("RESET default_transaction_read_only").await;
         self.until_read_only("off").await;
     }
 
-    /// Undoes whatever a test did to it.
+    /// Undoes every fault of a test.
     pub async fn heal(&self) {
         let Some(container) = &self.container else { return };
         if !timeout(ANSWER, self.health()).await.is_ok_and(|health| health.is_ok()) {
@@ -273,7 +268,7 @@ impl Database {
     }
 
     async fn configure(&self, change: &str) {
-        // Two calls: it runs in no transaction, and several statements in one call are one.
+        // Two calls: `ALTER SYSTEM` cannot run in a transaction, and several statements in one call are one.
         self.ask(&format!("ALTER SYSTEM {change}")).await.unwrap();
         self.ask("SELECT pg_reload_conf()").await.unwrap();
     }
@@ -288,7 +283,7 @@ impl Database {
         self.ask("SHOW default_transaction_read_only").await
     }
 
-    /// The first value that a statement gives, on a new connection.
+    /// Returns the first value of a statement, on a new connection.
     pub async fn ask(&self, sql: &str) -> Result<String, String> {
         ask(&self.services.database_url(None), sql).await
     }
@@ -304,13 +299,13 @@ impl Container for Database {
     }
 }
 
-/// The first value that a statement gives, on a new connection.
+/// Returns the first value of a statement, on a new connection.
 pub async fn ask(url: &str, sql: &str) -> Result<String, String> {
     let said = |error: tokio_postgres::Error| {
         format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string))
     };
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(said)?;
-    // Ends with the client.
+    // This task ends with the client.
     tokio::spawn(connection);
     let answers = client.simple_query(sql).await.map_err(said)?;
     let value = answers.iter().find_map(|answer| match answer {
@@ -320,20 +315,20 @@ pub async fn ask(url: &str, sql: &str) -> Result<String, String> {
     Ok(value.unwrap_or_default().to_owned())
 }
 
-/// The engine cannot freeze a process that waits for its disk, and says so: then it is asked again.
+/// Pauses a container. The engine refuses while a process waits for its disk, so the pause is repeated.
 async fn pause(container: &str) {
     let pausing = async || docker(&["pause", container]).await;
     until("the container is frozen", pausing, Result::is_ok).await.unwrap();
 }
 
-/// Runs a container that was stopped, and continues one that was frozen.
+/// Starts a stopped container, or unpauses a frozen one.
 async fn set_going(container: &str) {
-    // Fails where it is not frozen.
+    // Fails if the container is not frozen.
     let _ = docker(&["unpause", container]).await;
     docker(&["start", container]).await.unwrap();
 }
 
-/// The name that `docker/services.sh env` exports, or the container that it would name.
+/// Returns the name that `docker/services.sh env` exports, or the default name.
 pub async fn container(services: &Services, variable: &str, service: &str) -> String {
     if let Some(name) = env::var_os(variable) {
         return name.into_string().unwrap();
@@ -351,11 +346,11 @@ pub async fn container(services: &Services, variable: &str, service: &str) -> St
     }
 }
 
-/// Runs `docker` to its end; what it printed, or why it failed.
+/// Runs `docker` to its end; returns its output, or the error text.
 pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("docker");
     command.args(arguments);
-    // A thread of its own: the runtime goes on with what the test does meanwhile.
+    // On a thread of its own, so that the runtime does not block.
     let running = tokio::task::spawn_blocking(move || command.output());
     let ran = awaited(&format!("docker {arguments:?}"), running).await.unwrap();
     let output = ran.map_err(|error| format!("docker: {error}"))?;

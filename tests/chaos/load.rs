@@ -1,8 +1,8 @@
-//! Orders that come due second by second, and what has to be true of them in the end.
+//! Orders that are due second by second, and what must be true of them in the end.
 
 use crate::support::{World, ids, until};
 
-/// Orders that come due together.
+/// Orders that are due together.
 #[derive(Clone, Copy)]
 pub struct Wave {
     seconds: usize,
@@ -10,18 +10,17 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// `orders` that are due in `seconds`, which is also their level.
+    /// `orders` that are due in `seconds`; their level has the same delay.
     pub const fn of(seconds: usize, orders: usize) -> Self {
         Self { seconds, orders }
     }
 
-    /// Their ids.
     pub fn ids(self) -> Vec<String> {
         ids(&format!("due-{}s", self.seconds), self.orders)
     }
 }
 
-/// Orders that come due wave by wave.
+/// Orders that are due wave by wave.
 pub struct Load(Vec<Wave>);
 
 impl Load {
@@ -33,20 +32,19 @@ impl Load {
         Self(waves.to_vec())
     }
 
-    /// Publishes a message per order; all of them are confirmed.
+    /// Publishes a confirmed message per order.
     pub async fn publish(&self, world: &World) {
         for wave in &self.0 {
             publish(world, *wave).await;
         }
     }
 
-    /// How many orders there are.
     pub fn len(&self) -> usize {
         self.0.iter().map(|wave| wave.orders).sum()
     }
 
-    /// Waits until every order is closed and no message is left anywhere: each was closed once, its stock is
-    /// back, and nothing was parked.
+    /// Waits until every order is closed, then checks that no message is left anywhere: each order was closed once,
+    /// its stock was given back, and no message was parked.
     pub async fn until_done(&self, world: &World) {
         let count = i64::try_from(self.len()).unwrap();
         let what = format!("{count} orders closed");
@@ -76,12 +74,12 @@ const SCRIPT: &str = "
     INSERT INTO order_items (order_id, sku, qty) SELECT order_id, sku, qty FROM items;
 ";
 
-/// Publishes a message per order of a wave; all of them are confirmed.
+/// Publishes a confirmed message per order of a wave.
 pub async fn publish(world: &World, wave: Wave) {
     world.publish(&format!("{}s", wave.seconds), &wave.ids()).await;
 }
 
-/// Waits until every level and business queue is empty; the parking lot has to be, too.
+/// Waits until every level and business queue is empty; the parking lot must be empty as well.
 async fn assert_nothing_left(world: &World) {
     let topology = &world.topology;
     for level in &topology.levels {
@@ -93,7 +91,6 @@ async fn assert_nothing_left(world: &World) {
     assert_nothing_parked(world).await;
 }
 
-/// The parking lot is empty.
 async fn assert_nothing_parked(world: &World) {
     let parked = world.wire().await.take(&world.topology.parked_queue()).await;
     assert_eq!(parked, None, "something was parked");

@@ -1,8 +1,8 @@
-//! Broker, database and workers that die and come back while orders come due.
+//! Broker, database and workers fail and recover while orders are due.
 //!
-//! The storms are most of it: faults one after the other, and two at once. The other tests are about faults whose result no storm shows.
-//! A test that stops broker or database of the second stack (`docker/services.sh up chaos`) has it to itself; those that suspend a queue
-//! there share it. What kills only workers or deletes a queue runs on main, and `failover` starts a pair of databases of its own.
+//! Most of it are the storms: faults one after the other, and two at once. The other tests are about faults whose result no storm shows.
+//! A test that stops broker or database of the second stack (`docker/services.sh up chaos`) locks it for itself; tests that suspend a queue
+//! there share it. Tests that only kill workers or delete a queue run on main, and `failover` starts a pair of databases of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
 #![allow(clippy::print_stderr, reason = "what a failing test says")]

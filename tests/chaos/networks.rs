@@ -1,26 +1,26 @@
-//! The networks of a container, and partitions: one that is taken off a network loses every packet there, and its processes go on.
+//! The networks of a container, and partitions. A container that is taken off a network loses every packet there, and its processes run on.
 //!
-//! A node of a cluster has one network for its clients and one for each other node (`docker/cluster`), so that a single link can be
-//! cut; every other container has one.
+//! A node of a cluster has one network for its clients and one for each other node (`docker/cluster`): a single link can be
+//! cut. Every other container has one.
 
 use crate::containers::docker;
 
-/// Project, node of a cluster if it is one, and the networks that it is on.
+/// Prints the project, the node of the cluster (or nothing), and the networks of a container.
 const SEEN: &str = r#"{{index .Config.Labels "com.docker.compose.project"}};{{index .Config.Labels "overdue.node"}};{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}"#;
 /// `rabbit1` to `rabbit3`.
 const NODES: usize = 3;
 
-/// Of one container.
+/// The networks of one container.
 pub struct Networks {
     container: String,
-    /// Its number, and what the other nodes call it.
+    /// The node's number, and its name for the other nodes.
     node: Option<(usize, String)>,
     project: String,
     connected: Vec<String>,
 }
 
 impl Networks {
-    /// As they are at the moment.
+    /// Reads the current networks of a container.
     pub async fn of(container: &str) -> Self {
         let seen = docker(&["inspect", "--format", SEEN, container]).await.unwrap();
         let [project, name, connected] = seen.split(';').collect::<Vec<_>>()[..] else {
@@ -35,22 +35,22 @@ impl Networks {
         }
     }
 
-    /// Its clients lose it; the other nodes do not.
+    /// Disconnects the container from its clients, not from the other nodes.
     pub async fn cut_off_from_clients(&self) {
         self.disconnect(&[self.clients()]).await;
     }
 
-    /// No other node sees it; its clients still reach it.
+    /// Disconnects the node from all other nodes, not from its clients.
     pub async fn cut_off_from_nodes(&self) {
         self.disconnect(&self.links()).await;
     }
 
-    /// One other node does not see it; the third sees both.
+    /// Cuts the link to one other node; the third node sees both.
     pub async fn cut_one_link(&self) {
         self.disconnect(&self.links()[..1]).await;
     }
 
-    /// Brings it back to whatever it was taken off.
+    /// Connects the container to all its networks again.
     pub async fn join(&self) {
         for network in self.links().iter().chain([&self.clients()]) {
             if self.connected.contains(network) {
@@ -75,7 +75,7 @@ impl Networks {
         format!("{}_default", self.project)
     }
 
-    /// The one to the next node first.
+    /// The link to the next node is the first.
     fn links(&self) -> Vec<String> {
         let Some((number, _)) = self.node else { return Vec::new() };
         let others = (0..NODES - 1).map(|step| (number + step) % NODES + 1);

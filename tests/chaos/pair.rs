@@ -9,7 +9,7 @@ use crate::{
     support::{Services, until},
 };
 
-/// Both are removed when this goes.
+/// A primary and its standby; both containers are removed on drop.
 pub struct Pair {
     primary: Server,
     standby: Server,
@@ -21,7 +21,7 @@ struct Server {
 }
 
 impl Pair {
-    /// Returns when the standby streams. It is of the same image as the database of the second stack.
+    /// Returns when the standby streams. Both run the image of the second stack.
     pub async fn start() -> Self {
         let known =
             container(&Services::chaos(), "OVERDUE_CHAOS_DATABASE_CONTAINER", "postgres").await;
@@ -29,7 +29,7 @@ impl Pair {
         let first = ["POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"];
         let first = first.map(|name| format!("{name}=overdue"));
         let first: Vec<&str> = first.iter().flat_map(|set| ["--env", set]).collect();
-        // The disk is not what this is about.
+        // This test is not about the disk.
         let settings = ["-c", "track_commit_timestamp=on", "-c", "fsync=off"];
         let primary =
             Server::run(&first, &image, &[["postgres"].as_slice(), &settings].concat()).await;
@@ -40,7 +40,7 @@ impl Pair {
         let place = "{{.NetworkSettings.IPAddress}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}";
         let place = docker(&["inspect", "--format", place, &primary.container]).await.unwrap();
         let place = place.split_whitespace().next().expect("an address in the engine's network");
-        // What `pg_basebackup -R` writes may be for a newer server: it has the options of its own libpq.
+        // The settings of `pg_basebackup -R` may be for a newer server: they have the options of its own libpq.
         let copies = format!(
             "set -e; cd /tmp; from=postgres://overdue:overdue@{place}:5432; \
              pg_basebackup -d $from -D standby -X stream -c fast; \
@@ -57,17 +57,15 @@ impl Pair {
         pair
     }
 
-    /// The primary's URL.
     pub fn primary(&self) -> Url {
         self.primary.url.clone()
     }
 
-    /// The standby's.
     pub fn standby(&self) -> Url {
         self.standby.url.clone()
     }
 
-    /// What a worker is given: both hosts.
+    /// The worker's URL, with both hosts.
     pub fn both(&self) -> String {
         let [first, second] = [&self.primary, &self.standby].map(|it| it.url.port().unwrap());
         format!(
@@ -75,14 +73,14 @@ impl Pair {
         )
     }
 
-    /// The standby has everything that was committed before.
+    /// Waits until the standby has replayed all earlier commits.
     pub async fn caught_up(&self) {
         let written = self.primary.ask("SELECT pg_current_wal_lsn()").await;
         let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
         self.standby.until(&replayed, |answer| answer.as_deref() == Ok("t")).await;
     }
 
-    /// The standby gets nothing that is committed from now on.
+    /// Stops replication: the standby gets no later commit.
     pub async fn cut(&self) {
         self.standby.ask("ALTER SYSTEM SET primary_conninfo = ''").await;
         self.standby.ask("SELECT pg_reload_conf()").await;
@@ -92,18 +90,18 @@ impl Pair {
         self.primary.until(sends, |answer| answer.as_deref() == Ok("0")).await;
     }
 
-    /// SIGKILL for the primary; then the standby is one.
+    /// Kills the primary with SIGKILL, and promotes the standby.
     pub async fn fail_over(&self) {
         docker(&["kill", &self.primary.container]).await.unwrap();
         self.promote().await;
     }
 
-    /// The standby is a primary as well.
+    /// Promotes the standby; the old primary runs on.
     pub async fn promote(&self) {
         assert_eq!(self.standby.ask("SELECT pg_promote()").await, "t");
     }
 
-    /// The first value, by the standby.
+    /// Returns the first value of a statement on the standby.
     pub async fn standby_says(&self, sql: &str) -> String {
         self.standby.ask(sql).await
     }
@@ -113,7 +111,7 @@ impl Server {
     async fn run(options: &[&str], image: &str, command: &[&str]) -> Self {
         let begin = ["run", "--detach", "--init", "--publish", "127.0.0.1::5432"];
         let all = [begin.as_slice(), options, &[image], command].concat();
-        // Known from here on: it goes also if it never serves.
+        // Registered before it serves, so that the container is removed in any case.
         let mut server = Self {
             container: docker(&all).await.unwrap(),
             url: Url::parse("postgres://overdue:overdue@127.0.0.1/overdue?sslmode=disable")

@@ -1,4 +1,4 @@
-//! Somebody deletes the business queue under a worker, and `overdue apply` brings it back.
+//! Another client deletes the business queue under a worker, and `overdue apply` declares it again.
 
 use crate::{
     load::{Load, Wave, publish},

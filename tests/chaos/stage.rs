@@ -1,4 +1,4 @@
-//! A test's world, partly or wholly on the second stack; what is of that stack, it has to itself.
+//! A test's world, partly or wholly on the second stack; the test locks its services of that stack.
 
 use std::{fs::File, io, process::Command, slice, thread};
 
@@ -7,7 +7,7 @@ use crate::{
     support::{Services, WorkerProcess, World, until},
 };
 
-/// Levels by the second, so that something comes due in each second of an outage.
+/// A level for each second, so that orders are due in each second of an outage.
 pub const TOPOLOGY: &str = r#"
 name = "orders"
 
@@ -22,24 +22,24 @@ after = "1s"
 after = ["100ms", "200ms", "300ms"]
 "#;
 
-/// World, broker and database of one test; whatever it broke works again when it goes.
+/// World, broker and database of one test; drop undoes every fault.
 pub struct Stage {
     pub broker: Broker,
     pub database: Database,
-    // In the order in which they go: heal the services, delete the world on them, let the next test in.
+    // Dropped in this order: heal the services, delete the world, unlock the services for the next test.
     _heal: Heal,
     pub world: World,
     _alone: Vec<File>,
 }
 
 impl Stage {
-    /// With services that the test breaks, and those that it shares with all tests.
+    /// A stage on `services`; the test locks those that it may break.
     pub async fn on(services: Services) -> Self {
         let alone = lock(&services, File::lock).await;
         Self::with(services, TOPOLOGY, alone).await
     }
 
-    /// On the broker of the second pair, where the test breaks nothing but queues of its own, beside other such tests.
+    /// A stage on the broker of the second pair, next to other tests that break only their own queues.
     pub async fn beside_others(topology: &str) -> Self {
         let services = Services::chaos_broker();
         let alone = lock(&services, File::lock_shared).await;
@@ -47,19 +47,19 @@ impl Stage {
     }
 
     async fn with(services: Services, topology: &str, alone: Vec<File>) -> Self {
-        // A run that was killed may have left them stopped.
+        // A killed run may have left the services stopped.
         heal(slice::from_ref(&services)).await;
         let (broker, database) = (Broker::of(&services).await, Database::of(&services).await);
         let world = World::with(services.clone(), topology).await;
         Self { broker, database, _heal: Heal(vec![services]), world, _alone: alone }
     }
 
-    /// Starts `overdue run`, which logs everything of ours, and waits until it consumes.
+    /// Starts `overdue run` with our debug log, and waits until it consumes.
     pub async fn worker(&self) -> WorkerProcess {
         self.worker_with(|_| {}).await
     }
 
-    /// Like [`Stage::worker`], with more of its environment.
+    /// Like [`Stage::worker`], with changes of its environment.
     pub async fn worker_with(&self, change: impl FnOnce(&mut Command)) -> WorkerProcess {
         let tell = |command: &mut Command| {
             command.env("OVERDUE_LOG__FILTER", "info,overdue=debug");
@@ -69,8 +69,7 @@ impl Stage {
     }
 }
 
-/// Waits until no other test uses the services of the second pair that are among these, in any process; with `lock_shared`, until
-/// none has them to itself.
+/// Waits for the lock of those services that are in the second pair, across processes. `File::lock_shared` waits only for exclusive locks.
 pub async fn lock(services: &Services, lock: fn(&File) -> io::Result<()>) -> Vec<File> {
     let mut sockets = Vec::new();
     if services.has_chaos_broker() {
@@ -92,7 +91,6 @@ pub async fn lock(services: &Services, lock: fn(&File) -> io::Result<()>) -> Vec
     locks
 }
 
-/// Every node of the broker.
 pub async fn nodes_of(services: &[Services]) -> Vec<Broker> {
     let mut nodes = Vec::new();
     for (index, node) in services.iter().enumerate() {
@@ -101,13 +99,13 @@ pub async fn nodes_of(services: &[Services]) -> Vec<Broker> {
     nodes
 }
 
-/// The nodes of the broker, all with the same database: when it goes, all of them work again.
+/// The nodes of one broker, and their database; drop heals them.
 pub struct Heal(pub Vec<Services>);
 
-/// Returns when all of them serve.
+/// Undoes all faults, and returns when all services are healthy.
 pub async fn heal(services: &[Services]) {
     let nodes = nodes_of(services).await;
-    // All are started before one is waited for: a node of a cluster may wait for the others.
+    // All nodes are started before the first wait: a node of a cluster may wait for the others.
     for node in &nodes {
         node.set_going().await;
     }
@@ -120,7 +118,7 @@ pub async fn heal(services: &[Services]) {
 impl Drop for Heal {
     fn drop(&mut self) {
         let services = self.0.clone();
-        // A thread and a runtime of its own: this may run while the test's runtime unwinds.
+        // On a thread and a runtime of its own: this may run while the test's runtime unwinds.
         let healed = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(heal(&services));
@@ -131,13 +129,13 @@ impl Drop for Heal {
     }
 }
 
-/// Waits until the worker has said `text` for the `times`-th time.
+/// Waits until the worker has logged `text` `times` times.
 pub async fn until_logged(worker: &WorkerProcess, text: &str, times: usize) {
     let what = format!("`{text}` {times} times in the worker's log");
     until(&what, async || worker.logged(text), |seen| *seen >= times).await;
 }
 
-/// The worker lived through it all, stops when asked, and neither parked nor retried anything.
+/// Asserts that the worker still runs, neither parked nor retried a message, and stops on SIGTERM.
 pub async fn assert_unharmed(mut worker: WorkerProcess) {
     assert!(worker.is_running(), "the worker ended");
     assert_patient(&worker);
@@ -146,7 +144,7 @@ pub async fn assert_unharmed(mut worker: WorkerProcess) {
     assert!(log.contains(" put_back=0 retried=0 parked=0 "), "the worker's summary differs");
 }
 
-/// The worker has neither parked nor retried anything.
+/// Asserts that the worker neither parked nor retried a message.
 pub fn assert_patient(worker: &WorkerProcess) {
     for line in worker.log().lines() {
         assert!(!line.contains(" put back ") && !line.contains(" parked "), "{line}");

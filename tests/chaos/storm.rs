@@ -1,5 +1,5 @@
-//! The storm: three workers and an order service live through a seeded sequence of faults, and what is then in
-//! the database and in the parking lot is judged.
+//! The storm: three workers and an order service run through a seeded sequence of faults. Then the database and the parking lot are
+//! judged.
 //!
 //! `make chaos` runs it for minutes ([`every_kind_of_fault`]), after the tests of its own parts; `make test` two short ones, with a fixed
 //! seed ([`short`]).
@@ -24,7 +24,7 @@ use schedule::Kind;
 
 use crate::support::Services;
 
-/// Faults of workers and messages, which concern no other test.
+/// Faults of workers and messages; they affect no other test.
 const OF_WORKERS: [Kind; 8] = [
     Kind::WorkerKilled,
     Kind::WorkersKilled,
@@ -45,10 +45,10 @@ const OF_SERVICES: [Kind; 5] = [
     Kind::DatabaseReadOnly,
 ];
 
-/// Ordinary work between two strikes.
+/// Time without a fault between two strikes.
 const PAUSE_MS: RangeInclusive<u64> = 500..=2_500;
 
-/// Each kind strikes once, two at once: alone they do so in `make chaos`.
+/// Each kind strikes once, in pairs; `make chaos` tries each alone.
 async fn short(test: &str, services: Services, kinds: &[Kind], strikes: usize) {
     let seed = number("OVERDUE_STORM_SEED").unwrap_or(44);
     let storm = Storm {
@@ -96,15 +96,15 @@ async fn every_kind_of_fault() {
         pause_ms: PAUSE_MS,
         orders_per_second: u32::try_from(rate).unwrap(),
         quiet: Duration::from_secs(2),
-        // Long enough to show what messages alone do.
+        // Long enough to test the messages without the sweep.
         sweep: "15s",
         command: format!("make chaos MINUTES={minutes} SEED={seed} RATE={rate}{cluster}"),
     };
     storm.run().await.assert_unharmed();
 }
 
-/// Three workers lose every connection to the broker or to the database a thousand times: they have as many threads, open files
-/// and as much memory as before.
+/// Three workers lose every connection to the broker or to the database a thousand times. Their threads, open files and memory must not
+/// grow.
 #[apply(world_test)]
 #[ignore = "takes half an hour: `make chaos RECONNECTS=1000`"]
 async fn a_thousand_reconnects() {
@@ -128,7 +128,7 @@ async fn a_thousand_reconnects() {
     report.assert_unharmed();
 }
 
-/// With it the same faults come in the same order, and the same orders.
+/// The seed determines the faults, their order and the orders.
 fn seed() -> u64 {
     number("OVERDUE_STORM_SEED").unwrap_or_else(|| rand::random::<u32>().into())
 }

@@ -1,4 +1,4 @@
-//! `[[alert]]` in the settings, and `overdue doctor --send-alert` if nothing is to be sent.
+//! `[[alert]]` in the settings, and `overdue doctor --send-alert` without a message to send.
 
 use crate::{runs::Runs, support::Folder};
 
@@ -8,7 +8,7 @@ fn folder(settings: &str) -> Folder {
     Folder::with(&[("topology.toml", TOPOLOGY), ("overdue.toml", settings)])
 }
 
-/// The examples of docs/alerts.md; what is secret is not shown.
+/// The examples of docs/alerts.md; secrets are not shown.
 #[test]
 fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
     let page = include_str!("../../docs/alerts.md");
@@ -25,7 +25,7 @@ fn the_examples_of_the_page_can_be_used_and_show_no_secret() {
     assert!(!shown.to_string().contains("s3cret"), "{shown}");
 }
 
-/// In the settings themselves, which every command reads: all at once, each with the name of its alert and its place.
+/// Every command reads the settings. All mistakes are reported at once, each with its alert and its place.
 #[test]
 fn mistakes_in_alerts() {
     let mut runs = Runs::default();
@@ -53,7 +53,7 @@ fn there_is_nothing_to_send() {
     assert!(none.stderr.contains("the settings have no alert: write one below"), "{none}");
 }
 
-/// Somebody is there to correct it; `doctor` says it before.
+/// A person who starts the worker can correct it; `doctor` reports it as well.
 #[test]
 fn a_worker_does_not_start_with_an_alert_that_cannot_send() {
     let cases = [

@@ -1,4 +1,4 @@
-//! A broker that is not there, refuses, or is something else: one clear message each, nothing half done.
+//! A broker that is down, refuses, or is another program: each gives one clear message and changes nothing.
 
 use std::net::TcpListener;
 
@@ -7,14 +7,14 @@ use crate::{
     support::{World, proxy::renamed},
 };
 
-/// `publish` asks over AMQP, the others ask the management API first.
+/// `publish` uses AMQP first, the others the management API.
 const COMMANDS: [&[&str]; 3] = [&["publish", "4711"], &["apply", "--yes"], &["run"]];
 
 fn urls<'a>(broker: &'a str, management: &'a str) -> [(&'a str, &'a str); 2] {
     [("OVERDUE_BROKER__URL", broker), ("OVERDUE_BROKER__MANAGEMENT_URL", management)]
 }
 
-/// In one virtual host without a topology, each command with other addresses and users.
+/// Each command runs with other addresses and users, in one virtual host without a topology.
 #[apply(world_test)]
 async fn what_each_refusal_says() {
     let world = World::empty().await;
@@ -29,7 +29,7 @@ async fn what_each_refusal_says() {
     all(&mut runs, "no such virtual host", &[("OVERDUE_BROKER__URL", nowhere.as_str())], 78);
     let [url, management] = world.broker_user("management", None).await;
     all(&mut runs, "a user without access to the virtual host", &urls(&url, &management), 77);
-    // The user of `broker.url` may use it. RabbitMQ 4.0 answers the other one like a wrong password.
+    // The user of `broker.url` may use it. RabbitMQ 4.0 answers the other user as if the password were wrong.
     let applied =
         world.overdue_with(COMMANDS[1], &[("OVERDUE_BROKER__MANAGEMENT_URL", &management)]);
     match applied.code {
@@ -42,11 +42,11 @@ async fn what_each_refusal_says() {
     }
     let nobody = ["amqp://admin:s3cret@127.0.0.1:1/%2f", "http://admin:s3cret@127.0.0.1:1"];
     runs.heading("no server listens");
-    // A worker waits for it.
+    // A worker waits for the virtual host.
     for command in &COMMANDS[..2] {
         runs.at(&world, command, &urls(nobody[0], nobody[1]));
     }
-    // From here on the user has rights.
+    // The user has rights for the following runs.
     let [url, management] = world.broker_user("management", Some([".*"; 3])).await;
     let wrong = |url: &str| {
         assert!(url.contains("pass%20word"), "{url}");
@@ -65,7 +65,7 @@ async fn what_each_refusal_says() {
     }
 }
 
-/// By what it calls itself in AMQP and in the management API, whichever a command asks.
+/// The name is in AMQP and in the management API; each command reads one of them.
 #[apply(world_test)]
 async fn another_broker_is_refused_by_its_name() {
     let world = World::of_tables().await;
@@ -86,7 +86,7 @@ async fn another_broker_is_refused_by_its_name() {
     assert!(doctor.stdout.contains(says), "{doctor}");
 }
 
-/// The management API would answer about all virtual hosts, as if they were this one.
+/// The management API would answer for all virtual hosts as if they were this one.
 #[apply(world_test)]
 async fn a_virtual_host_without_a_name_is_refused() {
     let world = World::new().await;
@@ -100,7 +100,7 @@ async fn a_virtual_host_without_a_name_is_refused() {
     }
 }
 
-/// A publisher that may write to the entry exchange only, as docs/services.md has it; and one that may not.
+/// A publisher that may write only to the entry exchange, as in docs/services.md; and one that may not.
 #[apply(world_test)]
 async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
     let world = World::new().await;
@@ -114,7 +114,7 @@ async fn a_publisher_with_the_least_permissions_can_publish_and_nothing_else() {
     insta::assert_snapshot!(runs);
 }
 
-/// A server that never answers, and the two ports confused.
+/// A server that never answers, and the two ports exchanged.
 #[apply(world_test)]
 async fn another_server_listens() {
     let world = World::empty().await;

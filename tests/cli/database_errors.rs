@@ -1,4 +1,4 @@
-//! A database that is not there, refuses, or has other tables: one clear message each, and nothing is declared.
+//! A database that is down, refuses, or has other tables: each gives one clear message, and nothing is declared.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use crate::{runs::Runs, support::World};
 
 const INIT: [&str; 3] = ["database", "init", "--yes"];
 
-/// Whatever is wrong with the database, the broker is not touched.
+/// Asserts that the broker has no queue.
 async fn assert_nothing_declared(world: &World) {
     assert!(world.management().observe().await.unwrap().objects.queues.is_empty());
 }
@@ -57,10 +57,10 @@ async fn missing_tables_and_the_command_that_creates_them() {
     let world = World::empty().await;
     let mut runs = Runs::default();
     runs.at(&world, &["run"], &[]).reports("overdue database init");
-    // Ours alone are not enough where there are no order tables.
+    // Our tables are not enough without the order tables.
     world.overdue(&INIT).exits(0);
     world.overdue(&["run"]).exits(78);
-    // Without a terminal it cannot ask.
+    // Without a terminal the command cannot ask.
     runs.at(&world, &["database", "init", "--reference-tables"], &[]);
     world.overdue(&["run"]).exits(78);
     assert_nothing_declared(&world).await;
@@ -73,7 +73,7 @@ async fn missing_tables_and_the_command_that_creates_them() {
     assert!(process.is_running());
 }
 
-/// A table of the user, with a name of ours: nothing about it changes, not even its comment.
+/// A user's table with one of our names: nothing about it changes, not even its comment.
 #[apply(world_test)]
 async fn a_name_that_is_taken_is_left_alone() {
     let world = World::empty().await;
@@ -92,7 +92,7 @@ async fn a_name_that_is_taken_is_left_alone() {
     assert_eq!(world.number(closures).await, 0);
 }
 
-/// One after the other in one schema: each start says which column, right or type it lacks.
+/// Faults of one schema, one after the other: each start names the missing column, right or type.
 #[apply(world_test)]
 async fn order_tables_of_another_shape() {
     let world = World::empty().await;
@@ -144,13 +144,13 @@ async fn a_user_who_may_do_what_is_documented_closes_orders() {
 const EFFECT: &str = "SELECT id AS order_id, 'closed'::text AS outcome, due_at, now() AS decided_at
 FROM orders WHERE id = ANY ($1::text[]) AND $2::text <> ''";
 
-/// On keys that are numbers.
+/// A statement on integer keys.
 const NUMBERS: &str =
     "SELECT no::text AS order_id, 'done:gone'::text AS outcome, due_at, now() AS decided_at
 FROM purchase
 WHERE no = ANY ($1::text[]::bigint[]) AND $2::text <> ''";
 
-/// The mistakes of a first try: each start says what to write.
+/// Mistakes of a first try: each start names the correction.
 #[apply(world_test)]
 async fn effects_that_do_not_fit() {
     let world = World::empty().await;

@@ -1,10 +1,10 @@
-//! `overdue demo`: what it tells, and what it finds.
+//! The output of `overdue demo`.
 
 use serde_json::Value;
 
 use crate::support::{Folder, World};
 
-/// Paid at once; never; an hour after the purchase, twice as late as it had to be.
+/// Orders that are paid at once, never, and an hour after the purchase, which is twice the allowed time.
 const REAL: &str = "order_id,purchased_at,approved_at
 early,2017-10-02T10:56:00Z,2017-10-02T10:56:00Z
 never,2017-10-02T10:56:00Z,
@@ -70,7 +70,7 @@ async fn orders_that_are_closed_twice_are_found() {
     assert!(run.stderr.contains("error: an invariant is broken"), "{run}");
 }
 
-/// Its orders would be in tables of its own beside them, and their messages in the parking lot.
+/// Its orders would be in separate tables next to them, and their messages would be parked.
 #[test]
 fn it_plays_nothing_where_the_tables_are_of_others() {
     const OWN: &str = include_str!("../../examples/own-tables/topology.toml");

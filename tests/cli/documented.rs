@@ -1,4 +1,4 @@
-//! The commands in the documents: every subcommand and flag that they name is one that the program has.
+//! The commands in the documents: the program has every subcommand and flag that they name.
 
 use std::{
     collections::BTreeSet,
@@ -21,8 +21,8 @@ fn pages() -> Vec<PathBuf> {
     [markdown(root()), markdown(&root().join("docs"))].concat()
 }
 
-/// Every line of a code block that begins with `overdue `, without prompt and comment, up to a pipe; what follows `&&` is
-/// one more.
+/// Every line of a code block that begins with `overdue `, without prompt and comment, up to a pipe. `&&` begins
+/// another command.
 fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```").skip(1).step_by(2);
     let lines = blocks.flat_map(str::lines).flat_map(|line| line.split("&&"));
@@ -44,7 +44,7 @@ fn every_command_and_flag_in_the_documents_exists() {
         for command in commands(&fs::read_to_string(&page).unwrap()) {
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
             let plain = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
-            // `database init`: the second word belongs to it where there is such a command.
+            // `database init`: the second word belongs to the command if that command exists.
             let names: Vec<&str> = words.iter().take(2).take_while(plain).copied().collect();
             let help = help(&names).or_else(|| help(&names[..1]));
             let help =

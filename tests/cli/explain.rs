@@ -1,4 +1,4 @@
-//! `overdue publish --dry-run`: where a notice goes. No broker is asked.
+//! `overdue publish --dry-run`: the path of a notice, without a broker.
 
 use crate::{runs::Runs, support::Folder};
 

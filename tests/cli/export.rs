@@ -1,4 +1,4 @@
-//! The commands themselves: what goes where, and what is refused. No broker is asked.
+//! The commands' outputs and refusals, without a broker.
 
 use crate::support::Folder;
 

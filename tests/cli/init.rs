@@ -24,7 +24,7 @@ fn what_cannot_be_read_says_what_to_write() {
     assert_snapshot!(said);
 }
 
-/// Nobody is asked before it is known that something can be written.
+/// The command asks no question before it knows that it can write.
 #[test]
 fn files_that_are_there_are_not_touched() {
     let folder = Folder::with(&[("overdue.toml", ""), ("topology.toml", "mine")]);

@@ -2,7 +2,7 @@
 
 use crate::support::{World, samples::DELAYED, until};
 
-/// Commands that declare or publish say the same, and what to do instead.
+/// Commands that declare or publish report the same, with an alternative.
 #[apply(world_test)]
 async fn every_command_refuses_and_nothing_is_changed() {
     let world = World::empty().await;
@@ -26,16 +26,16 @@ async fn every_command_refuses_and_nothing_is_changed() {
         let said = world.shown(&run);
         let (_, version) = said.split_once("RabbitMQ ").unwrap();
         let version = version.split(' ').next().unwrap().to_owned();
-        // 4.0 could have the plugin, and is asked for it first.
+        // 4.0 could have the plugin, so the message asks for the plugin first.
         if !version.starts_with("4.0") {
             let said = said.replace(&format!("RabbitMQ {version}"), "RabbitMQ <version>");
             insta::assert_snapshot!("what_to_do_instead", said);
         }
-        // A lock goes a moment after the command that held it.
+        // The lock's queue is deleted a moment after the end of its command.
         let objects = async || world.management().observe().await.unwrap().objects;
         until("nothing is changed", objects, |objects| *objects == before).await;
     }
-    // Commands that look at what is there go on, and name the command that says it.
+    // Commands that only read continue, and name the command with the reason.
     let run = world.overdue(&["parked", "list"]).exits(78);
     assert!(
         run.stderr.contains("has no queue orders.parked") && run.stderr.contains("`overdue apply`"),
@@ -46,7 +46,7 @@ async fn every_command_refuses_and_nothing_is_changed() {
     assert!(line.contains("error") && line.contains("rabbitmq_delayed_message_exchange"), "{run}");
     assert!(run.stdout.contains("or take another strategy"), "{run}");
     world.overdue(&["status"]).exits(0);
-    // What asks no broker works as ever.
+    // Commands without a broker work as before.
     world.overdue(&["check"]).exits(0);
     let dry = ["publish", "4711", "--timeout", "unpaid", "--after", "5m", "--dry-run"];
     world.overdue(&dry).exits(0);

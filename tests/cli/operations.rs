@@ -1,4 +1,4 @@
-//! docs/operations.md and what it deploys: units and manifests name what the program has.
+//! docs/operations.md and its deployments: units and manifests name existing commands, flags and files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +15,9 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
-/// Every flag among the arguments is one that the help of their command names; the command.
+/// Asserts that the command's help names every flag of the arguments; returns the command.
 fn check_arguments(arguments: &[&str]) -> Vec<String> {
-    // What does not begin with `-` and does not follow a flag with a value.
+    // The words that do not begin with `-` and are not the value of a flag.
     let mut commands = Vec::new();
     let mut before = "";
     for argument in arguments {
@@ -49,7 +49,7 @@ fn containers(all: &[Value]) -> Vec<(&Value, &Value)> {
 const MANIFESTS: [&str; 4] =
     ["base/tables", "base/worker", "base/network-policy", "overlays/apply/topology"];
 
-/// The `ConfigMap` that kustomize makes: its name, and its files.
+/// The name and the files of the `ConfigMap` that kustomize makes.
 fn settings() -> (Value, BTreeMap<String, String>) {
     let base = &manifests(&read("deploy/kubernetes/base/kustomization.yaml"))[0];
     let map = &base["configMapGenerator"][0];
@@ -84,7 +84,7 @@ fn the_manifests_name_what_there_is() {
         let arguments: Vec<&str> =
             container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
         commands.insert(check_arguments(&arguments).join(" "));
-        // What the Pod Security Standard "restricted" asks for, and no token.
+        // The rules of the Pod Security Standard "restricted", and no token.
         assert_eq!(pod["automountServiceAccountToken"], false);
         let security = &pod["securityContext"];
         assert_eq!(security["runAsNonRoot"], true);
@@ -92,15 +92,15 @@ fn the_manifests_name_what_there_is() {
         let security = &container["securityContext"];
         assert_eq!(security["allowPrivilegeEscalation"], false);
         assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]));
-        // The passwords of the administrators are with the Jobs alone.
+        // Only the Jobs have the administrators' passwords.
         let is_worker = arguments.contains(&"run");
         assert_eq!(arguments.contains(&"--no-declare"), is_worker);
-        // Also the Job of the topology, which leaves a row in `actions`.
+        // The Job of the topology needs it as well: it adds a row to `actions`.
         assert!(arguments.contains(&"--database-url-file"), "{arguments:?}");
         let secret = if is_worker { "overdue-urls" } else { "overdue-administrator-urls" };
         let settings_file = &container["env"][0];
         assert_eq!(settings_file["name"], "OVERDUE_CONFIG");
-        // Each file is mounted, and in what is mounted there.
+        // Each file is in a mount, and exists there.
         let named = settings_file["value"].as_str();
         for file in arguments.iter().copied().chain(named).filter(|it| it.starts_with('/')) {
             let (mount, name) = file.rsplit_once('/').unwrap();
@@ -138,7 +138,7 @@ fn the_manifests_name_what_there_is() {
     assert_eq!(&budget["spec"]["selector"]["matchLabels"], pod);
 }
 
-/// The worker of the compose file reads its settings where they are mounted, and the SQL of effects is beside them.
+/// The compose file mounts the settings where the worker reads them, and the SQL of effects next to them.
 #[test]
 fn the_compose_file_mounts_settings_and_sql() {
     let compose = &manifests(&read("docker-compose.yml"))[0];
@@ -150,7 +150,7 @@ fn the_compose_file_mounts_settings_and_sql() {
     assert_eq!(check_arguments(&arguments), ["run"]);
     assert!(arguments.contains(&"--no-declare"));
     let topology = &compose["services"]["topology"]["environment"];
-    // Another user declares what the worker uses.
+    // The user that declares the topology is not the worker's user.
     assert_ne!(topology["OVERDUE_BROKER__URL"], worker["environment"]["OVERDUE_BROKER__URL"]);
     let database = worker["environment"]["OVERDUE_DATABASE__URL"].as_str().unwrap();
     assert!(database.starts_with("postgres://overdue_worker:"), "{database}");
@@ -159,7 +159,7 @@ fn the_compose_file_mounts_settings_and_sql() {
     let (folder, file) = settings.rsplit_once('/').unwrap();
     let mounts = list("volumes");
     let mount = mounts.iter().find(|it| it.contains(&format!(":{folder}:ro"))).unwrap();
-    // Another folder can be named; the one of the repository has the file.
+    // The folder is configurable; the repository's folder has the file.
     let default = mount.split_once(":-").unwrap().1.split_once('}').unwrap().0;
     assert!(mount.starts_with("${OVERDUE_SETTINGS:-"), "{mount}");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(default);
@@ -192,7 +192,7 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
         .filter_map(|line| line.strip_prefix("LoadCredential="))
         .filter_map(|line| line.split(':').next())
         .collect();
-    // Systemd 249, of Ubuntu 22.04, does not know %d.
+    // Systemd 249 of Ubuntu 22.04 does not know %d.
     let used = words.iter().filter_map(|word| word.strip_prefix("${CREDENTIALS_DIRECTORY}/"));
     let used: BTreeSet<&str> = used.collect();
     assert_eq!(credentials, used);
@@ -200,7 +200,7 @@ fn the_unit_names_what_there_is_and_systemd_takes_it() {
     for name in used {
         assert!(page.contains(name), "{name}");
     }
-    // The exit codes after which it does not start again mean what the unit says.
+    // Exit codes after which the unit does not restart the worker.
     assert!(unit.contains("RestartPreventExitStatus=64 78\n"));
     let start = format!("ExecStart={}", env!("CARGO_BIN_EXE_overdue"));
     let unit = unit.replace(&format!("ExecStart={program}"), &start);
@@ -224,7 +224,7 @@ fn the_page_links_every_runbook_and_names_the_commands_that_remove() {
         let link = format!("[{name}](runbooks.md#{anchor})");
         assert!(page.contains(&link), "docs/operations.md does not link {name}");
     }
-    // What they remove: `tests/it/remove.rs`.
+    // `tests/it/remove.rs` tests their effect.
     let (_, removal) = page.split_once("\n## Removal\n").unwrap();
     assert!(
         removal.contains("\noverdue remove  ") && removal.contains("\noverdue remove --tables ")

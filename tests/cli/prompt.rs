@@ -1,8 +1,8 @@
-//! The question before a change, at a terminal. All commands ask with the same function.
+//! The confirmation before a change, at a terminal. All commands share one function.
 
 use crate::support::{World, samples::HALF_HOUR};
 
-/// What a terminal makes the end of input of, at the beginning of a line.
+/// Ctrl-D at the beginning of a line ends the input.
 const CTRL_D: &str = "\u{4}";
 
 #[apply(world_test)]
@@ -29,13 +29,13 @@ async fn yes_goes_ahead() {
         assert!(run.stderr.contains("apply this at amqp://"), "{keys:?} {run}");
         assert!(run.stdout.contains("applied 31 of 31 steps"), "{keys:?} {run}");
         assert!(!world.own_objects().await.queues.is_empty(), "{keys:?}");
-        // Nothing to do is nothing to ask.
+        // Without a change there is no question.
         let again = world.overdue_at_terminal(&["apply"], "").exits(0);
         assert!(!again.to_string().contains("[y/N]"), "{again}");
     }
 }
 
-/// The end of a timeout is a change, too.
+/// The end of a timeout is a change as well.
 #[apply(world_test)]
 async fn a_timeout_that_the_file_no_longer_has_is_known_until_the_answer_is_yes() {
     let world = World::new().await;

@@ -7,7 +7,7 @@ use crate::{
     support::{World, process::finish, text, until},
 };
 
-/// Everything in the virtual host that waits or is due.
+/// The number of all messages in levels and business queues.
 async fn messages(world: &World) -> u32 {
     let wire = world.wire().await;
     let mut count = 0;
@@ -30,10 +30,10 @@ async fn one_order_goes_to_the_level_that_was_asked_for() {
         (&["--level", "30m"], "30m.unpaid", id),
         (&["--category", "virtual"], "500ms.unpaid", id),
         (&["--text"], "1s.unpaid", "4711"),
-        // Due, and nothing shorter is there.
+        // The order is due, and no level is shorter.
         (&["--due-at", due], "100ms.unpaid", both),
         (&["--due-at", due, "--level", "2s"], "2s.unpaid", both),
-        // The longest that lets go in time; the worker waits for the rest, or sends it on.
+        // The longest level that expires in time; the worker waits for the remaining time, or delays the notice again.
         (&["--after", "1700ms"], "2s.unpaid", id),
         (&["--after", "1400ms"], "1s.unpaid", id),
         (&["--after", "37m"], "30m.unpaid", id),
@@ -112,7 +112,7 @@ after = "30m"
 after = ["1s"]
 "#;
 
-/// From the command line, and as lines that name their delay in each way.
+/// The command line, and lines that give their delay in each possible way.
 #[apply(world_test)]
 async fn any_delay_goes_up_the_ladder_where_it_begins() {
     let (world, wire) = World::of(LADDER).await.wired().await;
@@ -120,13 +120,13 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
     #[expect(clippy::disallowed_methods, reason = "the publisher's clock is what is tested")]
     let now = jiff::Timestamp::now();
     let due_at = now + std::time::Duration::from_secs(37 * 60 + 55); // data: a deadline
-    // At once: it is a minute less before long.
+    // Published first: the remaining time soon has a minute less.
     let until = format!(r#"{{"order_id":"until","due_at":"{due_at}"}}"#);
     world.overdue_with_input(&["publish"], &until).exits(0);
     world.overdue(&["publish", "flag", "--after", "37m", "--timeout", "unpaid"]).exits(0);
     let lines = [
         r#"{"order_id":"line","after":"37m"}"#.to_owned(),
-        // What a line says beats the flags, and with a delay `due_at` is a hint.
+        // Values of a line override the flags, and with a delay `due_at` is a hint.
         format!(r#"{{"order_id":"hint","after":"37m","due_at":"{due_at}"}}"#),
         r#"{"order_id":"level","level":"37m"}"#.to_owned(),
         r#"{"order_id":"flags"}"#.to_owned(),
@@ -141,7 +141,7 @@ async fn any_delay_goes_up_the_ladder_where_it_begins() {
         assert_eq!(key_of(id), "0.0.7.3.unpaid", "{id}");
     }
     assert_eq!(key_of("flags"), "0.0.0.2.unpaid");
-    // What is left by the time that it is sent.
+    // The path has the time that remained at the publish.
     let until = key_of("until");
     assert!(until.ends_with(".7.3.unpaid") && until != "0.0.7.3.unpaid", "{until}");
     world.parked(0).await;
@@ -177,7 +177,7 @@ async fn refused_lines_are_named_by_number_and_the_others_are_published() {
     assert_eq!(json["refused"][0]["line"], 3, "{run}");
 }
 
-/// What follows is not read: it may be a part of that line.
+/// The following input is not read: it may be part of that line.
 #[apply(world_test)]
 async fn a_line_without_end_is_the_last() {
     let world = World::new().await;
@@ -187,7 +187,7 @@ async fn a_line_without_end_is_the_last() {
     assert!(run.stdout.ends_with("published 1, refused 1\n"), "{run}");
 }
 
-/// Where the queue behind the level is full, the broker takes none.
+/// The broker refuses messages if the queue behind the level is full.
 #[apply(world_test)]
 async fn lines_that_the_broker_refuses_are_counted() {
     let (world, wire) = World::new().await.wired().await;
@@ -204,7 +204,7 @@ async fn lines_that_the_broker_refuses_are_counted() {
     assert!(run.stdout.ends_with("published 0, refused 10\n"), "{run}");
 }
 
-/// One place in the middle of the path is enough to lose a notice: it would be parked half-way.
+/// A place in the middle of the path is missing: the notice would be parked half-way.
 #[apply(world_test)]
 async fn a_path_with_a_queue_that_nothing_leads_to_is_refused() {
     let world = World::of(LADDER).await;
@@ -216,7 +216,7 @@ async fn a_path_with_a_queue_that_nothing_leads_to_is_refused() {
     assert_eq!(messages(&world).await, 1);
 }
 
-/// The file is ahead of the broker: what is published there would be confirmed, and parked.
+/// The file is newer than the broker: the broker would confirm and park the message.
 #[apply(world_test)]
 async fn a_level_that_the_broker_does_not_have_is_refused() {
     let world = World::new().await;
@@ -229,7 +229,7 @@ async fn a_level_that_the_broker_does_not_have_is_refused() {
     let lines = "{\"order_id\":1,\"level\":\"30m\"}\n{\"order_id\":2,\"level\":\"37m\"}\n";
     world.overdue_with_input(&["publish"], lines).exits(78).prints(&format!("line 2: {said}"));
     world.parked(0).await;
-    // A publisher that may not call the management API is not warned.
+    // A publisher without the management API gets no warning.
     let user = world.user_with("", ["^$", r"^orders\.in$", "^$"]).await;
     world.overdue_as(&["publish", "4711", "--level", "37m"], &user).exits(0);
     world.parked(1).await;

@@ -1,10 +1,10 @@
-//! Command-line runs as a table: what is typed, and what the program answers.
+//! A table of command-line runs: each command with its output.
 
 use std::fmt::{self, Display, Write};
 
 use crate::support::{Folder, Run, World, process::finish};
 
-/// What each run printed, below what was typed; no run shows the password `s3cret`.
+/// The output of each run below its command; no run shows the password `s3cret`.
 #[derive(Default)]
 pub(crate) struct Runs(String);
 
@@ -20,7 +20,7 @@ impl Runs {
         let mut command = folder.command(arguments);
         command.envs(environment.iter().copied());
         if arguments == ["run"] {
-            // Without the line with the time that a worker begins with.
+            // Leaves out a worker's first log line, which has the time.
             command.env("OVERDUE_LOG__FILTER", "warn");
         }
         let run = finish(command, None);
@@ -30,7 +30,7 @@ impl Runs {
         run
     }
 
-    /// Runs it on the services of a world.
+    /// Runs `overdue` on the services of a world.
     pub(crate) fn at(
         &mut self,
         world: &World,
@@ -49,7 +49,7 @@ impl Runs {
         writeln!(self.0, "$ {typed} {}\n{shown}\n", arguments.join(" ")).unwrap();
     }
 
-    /// A line between runs: what is different from here on.
+    /// Adds a heading between runs.
     pub(crate) fn heading(&mut self, text: &str) {
         writeln!(self.0, "# {text}\n").unwrap();
     }

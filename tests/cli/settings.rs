@@ -17,7 +17,7 @@ const TOPOLOGY: &str = include_str!("../../topology.toml");
 
 const CONFIG: &[&str] = &["config"];
 
-/// A settings file, variables, and what is reported: the place, what is wrong, and what to do. Values are left out.
+/// A settings file, variables, and the report: the place, the mistake and the correction. Values are left out.
 #[test]
 fn what_cannot_be_used_is_reported_with_its_place() {
     let rows: &[(&str, &[(&str, &str)])] = &[
@@ -43,7 +43,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
         ("", &[("OVERDUE_EVENTS__LINGER", "11s")]),
         ("", &[("OVERDUE_WORKER__LISTEN", "9632")]),
         ("", &[("OVERDUE_EFFECTS__CANCEL__OVERDUE_SQL", "x.sql")]),
-        // The usual spelling of Docker's secrets: the URL beside it would be used, and the file never be read.
+        // The usual spelling of Docker's secrets. Without an error, the URL would be used and the file never read.
         ("", &[("OVERDUE_BROKER__URL", "amqp://host"), ("OVERDUE_BROKER__URL__FILE", "/secret")]),
     ];
     let mut runs = Runs::default();
@@ -53,7 +53,7 @@ fn what_cannot_be_used_is_reported_with_its_place() {
     runs.on(&[], &["--config", "elsewhere.toml", "config"], &[]);
     runs.on(&[("topology.toml", TOPOLOGY)], &["check"], &[("OVERDUE_LOG__FILTER", "overdue=loud")]);
     insta::assert_snapshot!(runs);
-    // It would be used with other characters in it.
+    // The value would be used with other characters.
     let folder = Folder::with(&[]);
     let mut command = folder.command(CONFIG);
     command.env("OVERDUE_BROKER__URL", std::ffi::OsStr::from_bytes(b"amqp://h\xf6st"));
@@ -105,7 +105,7 @@ fn no_mistake_shows_a_password() {
     insta::assert_snapshot!(runs);
 }
 
-/// Wherever the program is started; from a variable it is as the shell that sets it sees it.
+/// A path is relative to its settings file, wherever the program starts; a variable's path is relative to the shell's folder.
 #[test]
 fn what_a_settings_file_names_lies_beside_it() {
     let file = "[effects.mine]\nsql = \"mine.sql\"\noverdue_sql = \"/etc/other.sql\"\n";
@@ -145,7 +145,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
         ("OVERDUE_TOPOLOGY", "environment.toml"),
         ("OVERDUE_WORKER__IN_FLIGHT", "5"),
         ("OVERDUE_DATABASE__URL", "postgres://environment/x"),
-        // Variables of scripts, which are no settings.
+        // Variables of scripts, which are not settings.
         ("OVERDUE_PORT_AMQP", "1"),
         ("OVERDUE_PROJECT", "x"),
         ("OVERDUE_BROKER_RACK", "7"),
@@ -200,14 +200,14 @@ fn a_settings_file_in_a_folder_above_is_read() {
     assert_eq!(json["settings_file"], *file);
     let none = Folder::with(&[]).run(&["config"], &[]);
     assert_eq!(none.stdout.lines().next(), Some("# no settings file"), "{none}");
-    // In a container every command reads what the worker reads.
+    // In a container every command reads the worker's settings.
     let named = Folder::with(&[("worker.toml", "[worker]\nlisten = \"127.0.0.1:9700\"\n")]);
     let file = named.path("worker.toml").display().to_string();
     named.run(&["health"], &[("OVERDUE_CONFIG", &file)]).reports("127.0.0.1:9700");
     named.run(CONFIG, &[("OVERDUE_CONFIG", "missing.toml")]).exits(78);
 }
 
-/// As in /tmp, where anybody can lay one.
+/// A file in /tmp, where any user can create one.
 #[test]
 fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     let folder = Folder::with(&[("overdue.toml", "[database]\nsearch_path = \"mallory\"\n")]);
@@ -237,13 +237,13 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     assert_eq!(ci_job(".").code, Some(78));
     mode(0o664);
     folder.run_in("work", CONFIG, &[]).exits(0);
-    // Only root can give a file away.
+    // Only root can change the owner.
     if chown(&file, Some(4_711), None).is_err() {
         return;
     }
     let of_another = "it belongs to user 4711, who is neither you nor root";
     refused(of_another);
-    // A job's workspace is another user's, with all that is in it.
+    // Another user owns a CI job's workspace and all files in it.
     assert!(ci_job(".").stderr.contains(of_another), "{}", ci_job("."));
     for folder in [folder.path("."), folder.path("work")] {
         chown(folder, Some(4_711), None).unwrap();
@@ -251,7 +251,7 @@ fn a_settings_file_of_somebody_else_is_used_only_if_it_is_named() {
     refused(of_another);
     assert!(ci_job(".").stdout.contains("search_path = \"mallory\""), "{}", ci_job("."));
     assert!(ci_job("work").stderr.contains(of_another), "{}", ci_job("work"));
-    // As /tmp.
+    // The mode of /tmp.
     std::fs::set_permissions(folder.path("."), Permissions::from_mode(0o1777)).unwrap();
     assert!(ci_job(".").stderr.contains(of_another), "{}", ci_job("."));
 }

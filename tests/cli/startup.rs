@@ -21,14 +21,14 @@ async fn run_declares_the_topology_and_closes_what_publish_announced() {
     assert!(log.contains("closed=2 already_final=0"), "{log}");
 }
 
-/// How many parked messages the lines at warn stand for.
+/// Sums the parked messages in the log lines at warn.
 fn counted(log: &str) -> usize {
     let warned = log.lines().filter(|line| line.contains(" parked ") && line.contains("WARN"));
     let counts = warned.filter_map(|line| line.split_once("messages="));
     counts.filter_map(|(_, count)| count.split(' ').next()?.parse::<usize>().ok()).sum()
 }
 
-/// However many messages are parked at once: a line per batch at warn, and each of them at debug.
+/// The log has a line per batch of parked messages at warn, and a line per message at debug.
 #[apply(world_test)]
 async fn parked_messages_do_not_flood_the_log() {
     const MESSAGES: usize = 300;
@@ -40,7 +40,7 @@ async fn parked_messages_do_not_flood_the_log() {
         until("all are due", due, |due| *due as usize == MESSAGES).await;
         let mut process = world.started(|it| _ = it.env("OVERDUE_LOG__FILTER", filter)).await;
         world.parked(MESSAGES).await;
-        // A stop gives the last confirms two seconds.
+        // At its stop, a worker waits two seconds for the last confirms.
         until("all are reported", async || counted(&process.log()), |counted| *counted >= MESSAGES)
             .await;
         process.signal("TERM");
@@ -59,7 +59,7 @@ async fn parked_messages_do_not_flood_the_log() {
     }
 }
 
-/// What a worker logs from its start to its end.
+/// Returns a worker's log from start to end.
 async fn log(world: &World, (variable, value): (&str, &str)) -> String {
     let mut process = world.started(|it| _ = it.env(variable, value)).await;
     process.signal("TERM");

@@ -1,4 +1,4 @@
-//! Standard output that nobody reads, or that cannot be written: no panic, and the exit code means what it means.
+//! Standard output without a reader, or that cannot be written: no panic, and the usual exit codes.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::support::{Folder, Run, World, samples::WITHOUT_FINDINGS};
 
-/// A pipe whose reader has gone before the command starts, as in `overdue check | true`.
+/// A pipe whose reader has closed before the command starts, as in `overdue check | true`.
 fn unread() -> Stdio {
     let (_reader, writer) = std::io::pipe().unwrap();
     writer.into()
@@ -22,8 +22,8 @@ fn finish(mut command: Command, out: Stdio, err: Stdio) -> Run {
     }
 }
 
-/// The findings go to standard output and the verdict is the exit code, whoever reads them. Every command prints through one
-/// function.
+/// Findings are printed to standard output, and the exit code is the verdict, with or without a reader. Every command prints through
+/// one function.
 #[test]
 fn what_a_command_prints_is_not_read_or_cannot_be_written() {
     let broken = WITHOUT_FINDINGS.replace("30m", "31 m");
@@ -40,7 +40,7 @@ fn what_a_command_prints_is_not_read_or_cannot_be_written() {
     }
 }
 
-/// As in `overdue status --watch | head -1`: without its reader it has no end.
+/// `overdue status --watch | head -1`: without a reader the command would never end.
 #[apply(world_test)]
 async fn what_is_watched_ends_with_its_reader() {
     let world = World::new().await;
@@ -52,7 +52,7 @@ async fn what_is_watched_ends_with_its_reader() {
     }
 }
 
-/// A log that nobody reads does not stop a worker.
+/// An unread log does not stop a worker.
 #[apply(world_test)]
 async fn a_worker_whose_log_nobody_reads() {
     let world = World::new().await;

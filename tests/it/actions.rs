@@ -1,10 +1,10 @@
-//! What people do is in the table `actions`; what cannot be recorded is done all the same.
+//! The table `actions` records what people do; an action is carried out even if its record fails.
 
 use crate::support::{World, ids, until, world::CLASSIC};
 
 use super::parked::{all_back, furnished, ready};
 
-/// Everything but when and by whom, in the order in which it was done.
+/// Returns all records in order, without time and user.
 async fn actions(world: &World) -> Vec<String> {
     let sql = "SELECT concat_ws(' | ', via, action, what, count, why, array_to_string(ARRAY(SELECT unnest(orders) ORDER BY 1), ' ')) FROM actions
                WHERE by = session_user ORDER BY id";
@@ -14,7 +14,7 @@ async fn actions(world: &World) -> Vec<String> {
 #[apply(world_test)]
 async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
     let world = furnished().await;
-    // Nothing was done.
+    // These commands change nothing.
     for arguments in [
         &["parked", "list"][..],
         &["parked", "replay"],
@@ -35,11 +35,11 @@ async fn what_leaves_the_parking_lot_is_recorded_with_its_orders() {
 #[apply(world_test)]
 async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
     let world = World::bare(crate::support::Services::main(), CLASSIC).await;
-    // Before the tables are there nobody expects a record.
+    // Without the tables no record is expected.
     let run = world.overdue(&["apply", "--yes"]);
     assert_eq!((run.code, run.stderr.contains("not recorded")), (Some(0), false), "{run}");
     world.store.init(&world.schema, true).await.unwrap();
-    // An apply without steps is none.
+    // An apply without steps is not an action.
     world.overdue(&["apply", "--yes"]).exits(0);
     world.until_all_counted().await;
     world.overdue(&["remove", "--yes"]).exits(0);
@@ -53,7 +53,7 @@ async fn changes_of_the_topology_and_a_rebuild_are_recorded() {
     assert_eq!(done[2], "cli | rebuild | timeout unpaid | 3 | ");
 }
 
-/// The action counts, not its record.
+/// The action is done even without its record.
 #[apply(world_test)]
 async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
     let world = World::new().await;
@@ -69,7 +69,7 @@ async fn what_cannot_be_recorded_is_done_and_the_log_says_why() {
     let run = world.overdue_with(&["remove", "--yes", "--discard-waiting"], &gone).exits(0);
     assert!(run.stderr.contains("not recorded in the table actions"), "{run}");
     assert!(run.stderr.contains("127.0.0.1:1"), "{run}");
-    // Nobody has said where the database is.
+    // No database is configured.
     let run = world.overdue_with(
         &["apply", "--yes"],
         &[("OVERDUE_DATABASE__URL", "postgres://postgres@127.0.0.1:5432/postgres")],

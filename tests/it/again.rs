@@ -1,4 +1,4 @@
-//! Where workers put notices back: the broker itself says that a level is gone.
+//! Workers requeue notices through an exchange of their own: the broker returns a notice whose level is gone.
 
 use futures_util::future::join_all;
 use overdue::internals::{
@@ -13,7 +13,7 @@ use overdue::internals::{
 
 use crate::support::World;
 
-/// With `1h` and without it.
+/// Levels with `1h` and without it.
 const LEVELS: [&str; 2] = ["levels = [\"1m\", \"1h\"]", "levels = [\"1m\"]"];
 const LADDER: [&str; 2] = [
     "strategy = \"ladder\"\n[delay.ladder]\nmax = \"1h\"",
@@ -29,15 +29,15 @@ fn notice(route: &Route) -> Message {
     Message::notice(route.clone(), &DueNotice { order_id, due_at: None })
 }
 
-/// While a level is taken out of use, each message is in it or returned. The exchange of publishers confirms what it
-/// parks, or is gone.
+/// During the removal of a level, each message is in the level or returned. The publishers' exchange confirms a message and parks it,
+/// or is gone.
 async fn each_is_held_or_returned([before, after]: [&str; 2]) {
     let world = World::applied(&topology(before)).await;
     let (wire, publisher) = (world.wire().await, world.publisher().await);
     let by_publishers = world.topology.route("unpaid", &Delay::level("1h")).unwrap();
     let again = world.topology.again(by_publishers.clone());
     let queue = again.queues[0].as_str();
-    // One that waits keeps the queue.
+    // A waiting message prevents the deletion of the queue.
     publisher.publish(notice(&again)).await.unwrap();
     let publishing = async {
         let mut held = 1;
@@ -61,7 +61,7 @@ async fn each_is_held_or_returned([before, after]: [&str; 2]) {
     assert_eq!(wire.ready("orders.parked").await, 0, "{before}");
     match publisher.publish(notice(&by_publishers)).await {
         Ok(()) => drop(world.parked(1).await),
-        // A place of a ladder goes with its exchange.
+        // A place of a ladder is deleted with its exchange.
         Err(error) => assert!(matches!(error, PublishError::NoExchange { .. }), "{error}"),
     }
 }

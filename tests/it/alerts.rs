@@ -1,4 +1,4 @@
-//! `[[alert]]`: messages to a real HTTP server, and closing that goes on whatever it does.
+//! `[[alert]]`: messages to a real HTTP server; closing continues whatever the server does.
 
 use std::{fs, process::Command};
 
@@ -15,7 +15,7 @@ use crate::support::{
 const OK: Answer = Answer::Status(200, "fine");
 const BODY: &str = r#"body = '{"text": "{text}", "condition": "{condition}", "state": "{state}"}'"#;
 
-/// Writes overdue.toml with one alert; the URL is in a file, as it should be.
+/// Writes overdue.toml with one alert; the URL is in a file, as recommended.
 fn settings(world: &World, webhook: &Webhook, more: &str) {
     fs::write(world.dir.path().join("webhook.url"), format!("{}\n", webhook.url())).unwrap();
     let text =
@@ -54,11 +54,11 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     let why =
         [": 1 message is parked; this worker parked the last one ", " ago, unreadable message: "];
     assert!(why.iter().all(|part| text.contains(part)), "{text}");
-    // No message comes for it, and the sweep is switched off.
+    // No message arrives for the order, and the sweep is off.
     let lost = world.orders("lost", 1, -2_000).await;
     let late = until_told(&webhook, "late", "firing").await;
     assert!(late["text"].as_str().unwrap().contains("1 order is overdue, by up to "), "{late}");
-    // A worker that has just started is not ready either, and may have said so: its page says why now.
+    // A starting worker is unready as well and may have sent the alert already; its page has the present reason.
     until_told(&webhook, "not-ready", "firing").await;
     let says = async || get(address, "/readyz").await.body;
     until("that it closes nothing", says, |page| page.contains("effect close: ")).await;
@@ -72,7 +72,7 @@ async fn what_is_wrong_is_told_and_then_that_it_is_over() {
     assert!(!process.log().contains("s3cret"), "{}", process.log());
 }
 
-/// One line in the log, another attempt, and orders are closed meanwhile, also if there is no answer at all; then a stop does not wait.
+/// A failure is one log line, and the worker tries again. Orders are closed meanwhile, even without an answer; then a stop does not wait.
 #[apply(world_test)]
 async fn a_webhook_that_fails_holds_up_nothing() {
     let world = World::new().await;
@@ -101,7 +101,7 @@ async fn a_webhook_that_fails_holds_up_nothing() {
     process.stops().await;
 }
 
-/// A status takes it, however slowly the rest comes. A `Retry-After` is waited for; and what the other side may have taken
+/// A status ends the request, however slow the body is. The worker obeys `Retry-After`. A message that the server may have received
 /// is not sent again after 2 s.
 #[apply(world_test)]
 async fn a_message_is_not_sent_again_soon() {
@@ -128,14 +128,14 @@ fn send_alert(world: &World) -> Run {
     world.overdue(&["doctor", "--send-alert"])
 }
 
-/// The lines about alerts of a report.
+/// The lines of a report about alerts.
 fn alerts(run: &Run) -> Vec<String> {
     let lines = run.stdout.lines().skip_while(|line| *line != "Alerts").skip(1);
     let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     lines.filter(|line| line.contains(" sent ")).collect()
 }
 
-/// What the other side answers, for each of them; none of it shows the URL.
+/// The report has the server's answer for each alert, and never the URL.
 #[apply(world_test)]
 async fn doctor_sends_a_test_message_for_each_alert() {
     let world = World::new().await;
@@ -167,7 +167,7 @@ async fn doctor_sends_a_test_message_for_each_alert() {
     );
 }
 
-/// Many servers quote the path that they do not know, and some the whole request.
+/// Many servers quote an unknown path, and some the whole request.
 #[apply(world_test)]
 async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
     let world = World::new().await;
@@ -191,7 +191,7 @@ async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
         assert!(line.contains(r#""routing_key": "***", "summary""#), "{run}");
         assert!(!run.to_string().contains("s3cret"), "{run}");
     }
-    // The same from a worker, and where a word was missed in the answer.
+    // A worker reports the same, also if the answer lacks the expected word.
     webhook.answers(Answer::Echo(404));
     let mut process = worker(&world).await;
     world.wire().await.publish_all("orders.in", "100ms.unpaid", &["{".to_owned()]).await;
@@ -205,7 +205,7 @@ async fn an_answer_that_quotes_the_request_is_shown_without_its_secrets() {
     assert!(!run.to_string().contains("s3cret"), "{run}");
 }
 
-/// The certificate of a webhook is checked, with the CA that `ca_file` names.
+/// The worker checks the webhook's certificate with the CA of `ca_file`.
 #[apply(world_test)]
 async fn a_webhook_over_https_is_checked() {
     let (world, ca, webhook) = (World::new().await, Ca::new(), Webhook::new(OK).await);

@@ -1,4 +1,4 @@
-//! Garbage, forged headers, wrong routing keys: parked with a reason, never a crash, the rest unaffected.
+//! Garbage, forged headers, wrong routing keys: the worker parks them with a reason, never crashes, and handles all other messages.
 
 use lapin::{
     BasicProperties,
@@ -11,7 +11,7 @@ fn array(values: Vec<AMQPValue>) -> AMQPValue {
     AMQPValue::FieldArray(FieldArray::from(values))
 }
 
-/// The messages are in the queue before the worker is there, so that they come in one batch.
+/// The messages are in the queue before the worker starts, so that they are one batch.
 #[apply(world_test)]
 async fn a_body_that_is_no_due_notice_is_parked_with_the_reason_and_the_batch_is_closed() {
     let (world, wire) = World::new().await.wired().await;
@@ -73,7 +73,7 @@ async fn the_largest_body_that_the_broker_takes_is_parked_whole() {
     assert_eq!(worker.stop().await.parked, 1);
 }
 
-/// One that could be ours only makes the parking lot come sooner.
+/// A forged attempt that looks like ours only parks the message sooner.
 #[apply(world_test)]
 async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
     let (world, wire) = World::new().await.wired().await;
@@ -103,7 +103,7 @@ async fn an_attempt_that_is_no_count_of_ours_counts_as_none() {
             format!("the database does not know this order; given up after {retries} retries");
         assert_eq!(parked.reason(), reason);
     }
-    // The one with two attempts has one left.
+    // The message with two attempts has one left.
     worker.until("each retry counted", |c| c.retried >= 31).await;
     assert_eq!(worker.stop().await.retried, 31);
 }
@@ -120,7 +120,7 @@ fn forged_death(queue: &str) -> AMQPValue {
     array(vec![AMQPValue::FieldTable(table(&death))])
 }
 
-/// More of them than a level has slots for messages that it cannot get rid of.
+/// The messages outnumber a level's slots for undeliverable messages.
 #[apply(world_test)]
 async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
     let (world, wire) = World::new().await.wired().await;
@@ -160,8 +160,8 @@ async fn forged_death_and_delivery_headers_stop_no_level_and_leave_no_trace() {
     world.assert_invariants().await;
 }
 
-/// `CC` and `BCC` are routing keys to the broker: on a copy they would multiply it at every hop, and with an expiration it would never
-/// arrive.
+/// `CC` and `BCC` are routing keys to the broker: in a copy they would multiply the message at every hop. With an expiration the copy
+/// would never arrive.
 #[apply(world_test)]
 async fn properties_that_would_change_a_copys_way_are_not_copied() {
     let (world, wire) = World::new().await.wired().await;
@@ -180,9 +180,9 @@ async fn properties_that_would_change_a_copys_way_are_not_copied() {
     let counts = async || worker.counts();
     until("each put back twice", counts, |counts| counts.put_back >= 6).await;
     world.due_now().await;
-    // The three that the sender asked for: one closes, two find it closed.
+    // Three copies, as the sender requested: one closes the order, two find it closed.
     until("all three settled", counts, |counts| counts.already_final == 2).await;
-    // Nothing is left in the levels that a copy could have gone to.
+    // No level contains another copy.
     for queue in ["orders.delay.100ms", "orders.delay.200ms", "orders.delay.300ms", "orders.unpaid"]
     {
         assert_eq!(wire.ready(queue).await, 0, "{queue}");
@@ -190,7 +190,7 @@ async fn properties_that_would_change_a_copys_way_are_not_copied() {
     assert_eq!(worker.stop().await.already_final, 2);
 }
 
-/// Without an alternate exchange behind the levels, as many undeliverable messages as a level has slots would stop it for good.
+/// Undeliverable messages use up a level's slots: without an alternate exchange behind the levels they would stop it for good.
 #[apply(world_test)]
 async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exchange() {
     const LOST: usize = 1_064;
@@ -208,7 +208,7 @@ async fn a_level_or_a_timeout_that_does_not_exist_is_parked_by_the_alternate_exc
         assert_eq!(message.key, message.text());
         assert!(!message.headers.contains_key("x-park-reason"), "{message:?}");
     }
-    // The one that waited says where it came from.
+    // The message from the level has the queue's name in a header.
     let nonsense = parked.iter().find(|message| message.key == "100ms.nonsense").unwrap();
     assert_eq!(nonsense.header("x-first-death-queue").as_deref(), Some("orders.delay.100ms"));
     assert_eq!(worker.stop().await.parked, 0);

@@ -1,4 +1,4 @@
-//! Rows of somebody else that no batch can take: each stands alone, and the others are closed.
+//! Rows that no batch can close: the worker isolates each, and closes the others.
 
 use overdue::internals::{config::WorkerSettings, store::orders::Effect, worker::Counts};
 
@@ -10,10 +10,10 @@ use crate::support::{
     world::TOPOLOGY,
 };
 
-/// More than one batch, so that what one row does to its batch does not hide behind the others.
+/// More than one batch, so that other rows do not hide a row's effect on its batch.
 const ORDERS: usize = 1_500;
 
-/// All are due, and their messages are there.
+/// Creates due orders, and publishes their messages to the business queue.
 pub(super) async fn due(world: &World, count: usize) -> Vec<String> {
     let orders = world.orders("o", count, 0).await;
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
@@ -24,7 +24,7 @@ pub(super) fn sweeping() -> WorkerSettings {
     WorkerSettings { sweep_every: millis("1h"), sweep_grace: millis("1s"), ..settings() }
 }
 
-/// A trigger that refuses some orders, each with an SQLSTATE of its own: `o-0` with the first, and so on.
+/// Creates a trigger that refuses some orders, each with its own SQLSTATE: `o-0` with the first, and so on.
 pub(super) async fn refuse(world: &World, codes: &[&str]) {
     let codes = codes.join(",");
     world
@@ -56,9 +56,8 @@ async fn a_deadline_farther_than_any_calendar_holds_up_nobody() {
     worker.stops_after(0, 0).await;
 }
 
-/// An SQLSTATE that a row raises is its own. One that looks like an outage stops the row for ever, and only the row: what stands
-/// behind such a trigger may be a server that is unavailable. The last row fails only at the commit, after the statement has given its
-/// rows.
+/// A row's SQLSTATE concerns only that row. A code that looks like an outage keeps the row open forever: the trigger may call a server
+/// that is unavailable. The last row fails at the commit, after the statement has returned its rows.
 #[apply(world_test)]
 async fn a_row_that_raises_an_sqlstate_is_parked_or_waits_and_the_others_are_closed() {
     const PARKED: [&str; 7] = ["OS001", "21000", "38001", "XX000", "42P01", "25P02", "OS002"];
@@ -97,7 +96,7 @@ async fn a_row_that_raises_an_sqlstate_is_parked_or_waits_and_the_others_are_clo
     world.assert_invariants().await;
 }
 
-/// A trigger that fails for each order `bad-…` as if the disk were full.
+/// Creates a trigger that fails for each order `bad-…` as if the disk were full.
 async fn refuse_bad(world: &World) {
     world
         .sql(
@@ -109,7 +108,7 @@ async fn refuse_bad(world: &World) {
         .await;
 }
 
-/// More of them than two pages: each sweep ends there, says so, and the next one begins behind them.
+/// The bad rows fill two pages: each sweep stops there with an error, and the next one begins behind them.
 #[apply(world_test)]
 async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not_forgotten() {
     const WORKS: &str = "the sweep works again";
@@ -133,8 +132,8 @@ async fn two_pages_of_rows_that_all_fail_like_an_outage_hide_nothing_and_are_not
     world.assert_invariants().await;
 }
 
-/// As if the disk were full, for everything that is in hand, and for more than a channel has in hand. Nothing but another order
-/// shows that it is not.
+/// All unacked messages fail as if the disk were full, and more of them are ready. Only another order can show that the disk has
+/// space.
 #[apply(world_test)]
 async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
     let world = World::new().await;
@@ -158,11 +157,11 @@ async fn what_comes_behind_rows_that_all_fail_like_an_outage_is_closed() {
     world.assert_invariants().await;
 }
 
-/// A trigger that is broken for every order is not the orders' fault: once that is clear, nothing burns a retry, and
-/// all are closed when somebody has repaired it.
+/// A trigger that fails for every order is not the orders' fault. Once the worker knows this, no retry is used, and
+/// all orders are closed after the repair.
 #[apply(world_test)]
 async fn what_fails_for_every_order_burns_no_retry_and_parks_nothing() {
-    // So that the first few, of which nobody knows yet, have not used up their retries.
+    // Long retries, so that the first orders, before the worker knows, do not use them up.
     let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
     let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
     world
@@ -184,7 +183,7 @@ async fn what_fails_for_every_order_burns_no_retry_and_parks_nothing() {
     world.assert_invariants().await;
 }
 
-/// A row without an order id may be about any of the orders that have no row.
+/// A row without an order id may be about any order without a row.
 #[apply(world_test)]
 async fn an_answer_outside_the_contract_concerns_its_order_only() {
     const WRONG: [(&str, &str); 5] = [
@@ -212,7 +211,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
     let effect = written(&sql);
     let world = World::new().await;
     due(&world, 60).await;
-    // Such an order is paid, or due tomorrow: what it is worth knowing of is its date.
+    // Such an order is paid, or due tomorrow: the test needs only the date.
     world.sql("UPDATE orders SET due_at = now() + interval '1 day' WHERE id IN ('o-17', 'o-18', 'o-19', 'o-20', 'o-21')").await;
     let worker = world.worker_of(effect, settings());
     world.until_closed(60 - WRONG.len()).await;
@@ -231,7 +230,7 @@ async fn an_answer_outside_the_contract_concerns_its_order_only() {
     assert_eq!(worker.stops_after(15, 5).await.closed, 55);
 }
 
-/// 500 rows are a page of the sweep.
+/// A page of the sweep has 500 rows.
 #[apply(world_test)]
 async fn ids_that_cannot_be_taken_do_not_hide_the_orders_behind_them() {
     let page = "SELECT id AS order_id, due_at FROM (

@@ -1,12 +1,12 @@
-//! One order of a batch that fails, or is held by somebody else: it stands alone, the others are closed.
+//! An order of a batch fails, or another session locks it: the worker isolates it, and closes the others.
 
 use overdue::internals::config::WorkerSettings;
 use tokio_postgres::error::SqlState;
 
 use crate::support::{World, until, worker::settings};
 
-/// What an order service's own trigger refuses is that row's fault as well. The reason travels in a header, and a header has to fit
-/// into one frame.
+/// A refusal by the order service's own trigger is that row's fault as well. The reason becomes a header, which must fit into
+/// one frame.
 #[apply(world_test)]
 async fn a_row_that_a_trigger_refuses_is_retried_and_parked_and_the_others_are_closed() {
     let world = World::new().await;
@@ -61,7 +61,7 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     let paid = payment.query_opt(include_str!("../../sql/pay.sql"), &[&"o-5"]).await.unwrap();
     assert!(paid.is_some());
 
-    // Its own items hold the stock rows as well, so the others share none with it.
+    // The order's own items use the stock rows as well, so the other orders get another row.
     let others: Vec<String> = orders.iter().filter(|id| *id != "o-5").cloned().collect();
     world.sql("INSERT INTO stock (sku, available, reserved) VALUES ('others', 0, 1000)").await;
     world
@@ -82,7 +82,7 @@ async fn a_payment_that_holds_its_row_for_long_holds_up_nobody_else_and_wins() {
     worker.stops_after(0, 0).await;
 }
 
-/// Tables that vanish in mid-run are a person's business: no retry is burned and nothing is parked meanwhile.
+/// Missing tables need a person: no retry is used, and no message is parked meanwhile.
 #[apply(world_test)]
 async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     let world = World::new().await;
@@ -103,7 +103,7 @@ async fn tables_that_are_missing_for_a_while_burn_no_retry_and_park_nothing() {
     world.assert_invariants().await;
 }
 
-/// Batches are settled as they are done: one that takes long takes one place of `in_flight`, not all of them.
+/// Each batch is settled when it ends: a slow batch uses only one of `in_flight`.
 #[apply(world_test)]
 async fn a_batch_that_takes_long_holds_up_no_other_batch() {
     let world = World::new().await;

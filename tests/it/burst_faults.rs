@@ -1,14 +1,14 @@
-//! What a burst must not do: wait for a worker that does not go on, take the connections that close, or ack a message that
-//! came after its order was closed.
+//! Faults that a burst must avoid: waiting for a stopped worker, taking the closing connections, and acking a message that
+//! arrived after its order was closed.
 
 use super::bursts::{begin, full_batches, until_in_burst, until_settled};
 use crate::support::{World, until};
 
-/// Most of the orders have a message.
+/// Number of orders; most have a message.
 const BURST: usize = 1_000;
 const SENT: usize = 700;
 
-/// Counts how often a lock that only bursts take is asked for, and what it answers.
+/// Counts the requests for a lock that only bursts take.
 const COUNTED: &str = "
     CREATE SEQUENCE asked;
     CREATE FUNCTION pg_try_advisory_xact_lock(key bigint) RETURNS boolean VOLATILE LANGUAGE sql
@@ -17,7 +17,7 @@ const ASKED: &str = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM 
 pub(super) const LOCK: &str = "SELECT pg_catalog.pg_try_advisory_xact_lock(
     hashtextextended('burst close', 'closures'::regclass::oid::bigint))";
 
-/// A worker that was paused, or cut off, in the middle of a burst: its transaction is there, and idle.
+/// A worker was paused or cut off in the middle of a burst: its transaction is open and idle.
 #[apply(world_test)]
 async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     let world = World::clocked().await;
@@ -29,7 +29,7 @@ async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     let (worker, held) = begin(&world, &mut client, full_batches()).await;
     let orders = world.orders_without_stock("o", SENT).await;
     world.publish("100ms", &orders).await;
-    // What does not fill a batch waits for what is stalled.
+    // Messages that do not fill a batch wait for the stalled batch.
     let filled = orders.len() / 500 * 500;
     world.until_closed(1 + filled).await;
     assert!(world.number(ASKED).await > 0, "no burst was begun");
@@ -39,7 +39,7 @@ async fn a_worker_that_stands_still_in_a_burst_is_not_waited_for() {
     lock.rollback().await.unwrap();
 }
 
-/// Its first message went to another worker.
+/// The order's first message went to another worker.
 #[apply(world_test)]
 async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
     let world = World::new().await;
@@ -63,7 +63,7 @@ async fn a_message_that_came_after_its_order_was_closed_ahead_is_asked_for() {
     assert_eq!(worker.stop().await.parked, 0);
 }
 
-/// Each of two effects has a burst, and there are as few connections as can be.
+/// Each of two effects has a burst, and the pool has the fewest connections.
 #[apply(world_test)]
 async fn bursts_leave_connections_to_what_closes() {
     let topology = r#"

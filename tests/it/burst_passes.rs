@@ -1,4 +1,4 @@
-//! A burst that is held up in the middle: what comes due meanwhile, and what it passes over.
+//! A burst that is stalled in the middle: the orders that are due meanwhile, and the orders that it skips.
 
 use overdue::internals::store::Connection;
 
@@ -8,10 +8,10 @@ use crate::support::{WorkerProcess, World, hold, until};
 /// Orders of a burst, and how many of them have a message.
 const BURST: usize = 5_000;
 const SENT: usize = 700;
-/// One order in a page of 2,000 stalls it; all others are closed.
+/// An order stalls its page of 2,000; all others are closed.
 const NOT_STALLED: i64 = 3_000;
 
-/// A run that has closed the burst but for the page with `o-4999`, and stands still there until the transaction ends.
+/// Starts a run that closes the burst except the page with `o-4999`, where it stalls until the transaction ends.
 async fn stalled_run<'a>(
     world: &World,
     client: &'a mut Connection,
@@ -31,7 +31,7 @@ async fn stalled_run<'a>(
     world.until_closed(1).await;
     world.publish("100ms", &first).await;
     world.until_stalled().await;
-    // Without stock: what one page holds of it would leave the orders of another one to messages that they do not have.
+    // Without stock: otherwise the stalled page would lock stock rows of other pages, whose orders mostly have no message.
     let orders = world.orders_without_stock("o", BURST).await;
     world.publish("100ms", &orders[..SENT]).await;
     let closed = async || world.closed().await;
@@ -39,7 +39,7 @@ async fn stalled_run<'a>(
     (process, held)
 }
 
-/// No message comes for them, and the sweep does not look.
+/// These orders have no message, and the sweep does not run.
 #[apply(world_test)]
 async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
     const ENDED: &str = "a burst was closed";
@@ -58,7 +58,7 @@ async fn what_becomes_due_during_a_run_is_closed_before_its_end() {
     world.assert_invariants().await;
 }
 
-/// Each lap begins with it, and leaves it to its message.
+/// Each pass begins with the locked order, and leaves it to its message.
 #[apply(world_test)]
 async fn a_locked_oldest_order_of_a_burst_makes_no_other_one_wait_for_the_end_of_the_run() {
     let world = World::new().await;
@@ -77,7 +77,7 @@ async fn a_locked_oldest_order_of_a_burst_makes_no_other_one_wait_for_the_end_of
     world.assert_invariants().await;
 }
 
-/// Its statement goes on, and its lock is gone.
+/// The worker's statement still runs, and its lock is released.
 #[apply(world_test)]
 async fn a_worker_that_is_stuck_in_a_page_leaves_the_burst_to_others() {
     let world = World::new().await;

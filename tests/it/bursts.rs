@@ -9,12 +9,12 @@ use crate::support::{
     worker::{millis, settings},
 };
 
-/// Batches that are closed when they are full, as long as the database has something to do.
+/// Settings whose batches are closed when full, as long as the database is busy.
 pub(super) fn full_batches() -> WorkerSettings {
     WorkerSettings { batch_age: millis("1m"), ..settings() }
 }
 
-/// The database has something to do: an order that stalls its statement.
+/// Keeps the database busy with an order that stalls its statement.
 pub(super) async fn begin<'a>(
     world: &World,
     client: &'a mut Connection,
@@ -23,7 +23,7 @@ pub(super) async fn begin<'a>(
     let first = world.orders("first", 1, 0).await;
     let held = world.stall(client, "first-0").await;
     let worker = world.patient_worker(settings);
-    // One at first, and many after that.
+    // A single order first, and many later.
     world.publish("100ms", &world.orders("alone", 1, 0).await).await;
     world.until_closed(1).await;
     world.publish("100ms", &first).await;
@@ -31,7 +31,7 @@ pub(super) async fn begin<'a>(
     (worker, held)
 }
 
-/// Of orders without stock: a statement that waits too long for what another one holds leaves its orders to their messages,
+/// Orders should have no stock: a statement that waits too long for a locked stock row leaves its orders to their messages,
 /// and most of them have none.
 pub(super) async fn until_in_burst(worker: &RunningWorker, orders: u64) {
     let counts = async || worker.counts();
@@ -45,7 +45,7 @@ pub(super) async fn until_settled(world: &World, worker: &RunningWorker, message
     worker.counts()
 }
 
-/// An order is counted when its statement was answered; by then its message may be settled.
+/// An order is counted after the answer of its statement; its message may be settled before.
 pub(super) async fn until_counted(world: &World, worker: &RunningWorker, orders: u64) -> Counts {
     until_settled(world, worker, orders).await;
     worker.until("each order counted", |c| c.closed + c.burst >= orders).await
@@ -56,7 +56,7 @@ pub(super) async fn by_path(world: &World, path: &str) -> u64 {
     u64::try_from(world.number(&sql).await).unwrap()
 }
 
-/// Most of them have no message at all: it is not that which they wait for.
+/// Most orders have no message: they do not wait for one.
 #[apply(world_test)]
 async fn a_burst_is_closed_ahead_of_its_messages() {
     let world = World::new().await;
@@ -83,7 +83,7 @@ async fn a_burst_is_closed_ahead_of_its_messages() {
     assert_eq!(wire.ready("orders.unpaid").await, 0);
 }
 
-/// It is passed over, and its message decides what becomes of it.
+/// The burst skips the row, and the row's message settles it.
 #[apply(world_test)]
 async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     let world = World::new().await;
@@ -112,7 +112,7 @@ async fn a_bad_row_and_a_locked_row_in_a_burst_hold_up_nobody() {
     worker.stops_after(3, 1).await;
 }
 
-/// Orders that the effect guards are the oldest in the index for as long as that lasts, and more than a pass reads.
+/// Guarded orders are the oldest in the index meanwhile, and more than a pass reads.
 #[apply(world_test)]
 async fn old_orders_that_cannot_be_closed_hide_nothing() {
     let world = World::new().await;
@@ -175,7 +175,7 @@ async fn killed_in_the_middle_of_a_burst() {
     let orders = world.orders("o", 12_000, 3_600_000).await;
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let mut client = world.store.client().await.unwrap();
-    // One of them stands still until the worker is dead: it cannot be done before.
+    // An order stalls its statement until the worker is killed: the burst cannot end before.
     let held = world.stall(&mut client, "o-11999").await;
     world.due_now().await;
     let change = |command: &mut std::process::Command| {
@@ -202,7 +202,7 @@ async fn the_database_is_gone_in_the_middle_of_a_burst() {
     let wire = world.wire().await;
     wire.publish_all("orders.dlx", "1s.unpaid", &orders).await;
     let mut client = world.store.client().await.unwrap();
-    // One of them stands still until the database is gone: the worker cannot be done before.
+    // An order stalls its statement until the database is gone: the burst cannot end before.
     let held = world.stall(&mut client, "o-11999").await;
     let settings = WorkerSettings { batch_age: millis("1s"), ..settings() };
     let worker = world.worker_at(world.address(), &url, settings);

@@ -1,5 +1,5 @@
-//! The database's clock leaps forward while a worker runs, as after a failover to a machine whose clock is wrong: what is overdue
-//! by that clock is left to its message.
+//! The database's clock leaps forward while a worker runs, as after a failover to a machine with a wrong clock: orders that are
+//! overdue by that clock are left to their messages.
 
 use super::bursts::by_path;
 use crate::support::{
@@ -28,7 +28,7 @@ async fn sweep_and_bursts_wait_after_a_leap_and_not_after_one_back() {
     let leap = async || metrics(address).await["overdue_database_clock_leap_seconds"];
     until("the leap is seen", leap, |leap| (590.0..610.0).contains(leap)).await;
     assert_eq!(process.logged("the database's clock has leapt forward"), 1, "{}", process.log());
-    // They are more than begin a burst.
+    // The orders are enough to begin a burst.
     let early: Vec<String> = (1..=700).map(|n| format!("early-{n}")).collect();
     world.publish("100ms", &early).await;
     world.until_closed(701).await;

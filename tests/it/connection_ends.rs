@@ -1,4 +1,4 @@
-//! What is asked while a connection ends is answered: with its end, where nothing else comes.
+//! Requests that are open at the end of a connection fail with that end.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tokio::task::JoinSet;
 use crate::support::{Proxy, Services, wait::awaited};
 
 const ROUNDS: usize = 5;
-/// So many ask at the same time that some of them do so at the very moment.
+/// Number of concurrent requests, so that some are open at the very moment of the end.
 const ASKING: usize = 40;
 
-/// The client forgets a channel that is asked for between the end of its socket and the moment at which it knows. A worker
-/// that waited for one consumed nothing until it was started again.
+/// The client forgets a channel that is requested between the end of its socket and the moment it notices. A worker
+/// that waited for one consumed nothing until its restart.
 #[apply(world_test)]
 async fn whoever_asks_while_a_connection_ends_hears_of_it() {
     let services = Services::main();
@@ -32,7 +32,7 @@ async fn whoever_asks_while_a_connection_ends_hears_of_it() {
                 }
             });
         }
-        // Each has had an answer: they are in the middle of it.
+        // Each request has had an answer: the loops are running.
         assert!(!passive::queue_exists(&link, "there.is.none").await.unwrap());
         proxy.cut();
         let all = async { while asking.join_next().await.is_some() {} };
@@ -42,7 +42,7 @@ async fn whoever_asks_while_a_connection_ends_hears_of_it() {
     }
 }
 
-/// Whatever the client does with a question.
+/// A request ends with its connection, however the client handles it.
 #[apply(world_test)]
 async fn what_is_never_answered_ends_with_its_connection() {
     let services = Services::main();

@@ -1,4 +1,4 @@
-//! A retired queue is deleted only when nothing is in it and nothing comes in, whatever the statistics say.
+//! A retired queue is deleted only when it is empty and unbound, whatever the statistics report.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn deletion(queue: &str) -> Change {
 }
 
 impl World {
-    /// A plan that deletes both long levels.
+    /// Returns a plan that deletes both long levels.
     async fn about_to_delete(before: &str) -> (Self, Plan) {
         let mut world = Self::of(before).await;
         world.until_all_counted().await;
@@ -46,13 +46,13 @@ impl World {
         (world, plan)
     }
 
-    /// Another topology file from now on.
+    /// Replaces the topology file.
     fn mean(&mut self, text: &str) {
         std::fs::write(self.topology_file(), text).unwrap();
         self.topology = Topology::parse(text).unwrap();
     }
 
-    /// Carries a plan out; `meanwhile` happens between the two deletions, when all that was late has been counted.
+    /// Carries a plan out; `meanwhile` runs between the two deletions, after the late counts.
     async fn carry_out(
         &self,
         plan: &Plan,
@@ -84,7 +84,7 @@ impl World {
 }
 
 impl Wire {
-    /// Publishes a message and holds it, unacked.
+    /// Publishes a message, and gets it without an ack.
     async fn hold(&self, queue: &str) -> BasicGetMessage {
         self.publish_all("", queue, &["held".to_owned()]).await;
         let got = self.channel.basic_get(queue.into(), BasicGetOptions::default()).await;
@@ -104,7 +104,7 @@ fn persistent() -> BasicProperties {
     BasicProperties::default().with_delivery_mode(2)
 }
 
-/// The statistics say that it is empty, and will for seconds. A setting has them taken all the time.
+/// The statistics report an empty queue, and will for seconds. The setting names the shortest interval.
 async fn got_a_message_a_moment_ago(text: &str) {
     let (world, plan) = World::about_to_delete(text).await;
     let wire = world.wire().await;
@@ -128,7 +128,7 @@ async fn a_queue_that_got_a_message_a_moment_ago_is_kept() {
     got_a_message_a_moment_ago(BEFORE).await;
 }
 
-/// It has no reports to go by: the least intervals have to pass, whatever the setting says.
+/// A classic queue has no reports, so the minimum intervals must pass, whatever the setting is.
 #[apply(world_test)]
 async fn a_classic_queue_is_deleted_when_the_least_intervals_have_passed() {
     let began = Instant::now();
@@ -137,7 +137,7 @@ async fn a_classic_queue_is_deleted_when_the_least_intervals_have_passed() {
     assert!(began.elapsed() >= least.counts_settle());
 }
 
-/// What is counted when is seen from the queue's own reports: no setting makes a deletion early.
+/// The queue's own reports show the time of a count: no setting makes a deletion early.
 #[apply(world_test)]
 async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
     let hour = Duration::from_hours(1); // data: a setting
@@ -157,7 +157,7 @@ async fn no_setting_makes_counts_believed_that_are_older_than_the_unbinding() {
     }
 }
 
-/// By somebody with the old topology, for example.
+/// A client with the old topology may have bound it, for example.
 #[apply(world_test)]
 async fn a_queue_that_was_bound_again_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
@@ -167,7 +167,7 @@ async fn a_queue_that_was_bound_again_is_kept() {
     assert_eq!(wire.ready("orders.delay.40m").await, 0);
 }
 
-/// To AMQP it is not there.
+/// AMQP does not show the message.
 #[apply(world_test)]
 async fn a_queue_that_holds_a_message_back_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;
@@ -181,7 +181,7 @@ async fn a_queue_that_holds_a_message_back_is_kept() {
     assert_eq!(ends[1], (deletion("orders.delay.40m"), StepResult::NotEmpty));
 }
 
-/// Due, and no queue takes it: the level holds it, and it is neither ready nor unacked.
+/// The message is due, and no queue takes it: it stays in the level, neither ready nor unacked.
 #[apply(world_test)]
 async fn a_queue_with_a_dead_letter_that_stands_still_is_kept() {
     let (world, plan) = World::about_to_delete(BEFORE).await;

@@ -1,12 +1,12 @@
-//! A message that ends each worker that takes it: the broker parks it, with what was prefetched with it.
+//! A message that kills each worker that receives it: the broker parks it, with the messages that were prefetched with it.
 
 use crate::support::{World, until, world::TOPOLOGY};
 
-/// Deliveries of one message; each worker that dies is one.
+/// Delivery limit of a message; each worker that dies uses one delivery.
 const LIMIT: u32 = 3;
 const GOOD: usize = 20;
 
-/// The workers are killed as soon as the order of the culprit is being closed. The sweep closes what was parked with it.
+/// Each worker is killed while it closes the culprit's order. The sweep closes the orders that were parked with it.
 #[apply(world_test)]
 async fn a_message_that_kills_its_workers_is_parked() {
     let (world, wire) =
@@ -34,7 +34,7 @@ async fn a_message_that_kills_its_workers_is_parked() {
         until("it is in hand", async || world.somebody_waits().await, |waits| *waits).await;
         process.kill();
         world.terminate_waiting().await;
-        // Lost connections are found, and what was on them is back or parked.
+        // The broker has noticed the lost connections: their messages are requeued or parked.
         let left = async || {
             let left = wire.ready("orders.unpaid").await + parked().await;
             i64::from(left) + world.closed().await

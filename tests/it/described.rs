@@ -1,4 +1,4 @@
-//! An effect as it is described: what `effect check` finds before the first row is closed, and what waits to be accepted.
+//! A described effect: the findings of `effect check` before the first row is closed, and rows that wait for `effect accept`.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ from = "purchase_line AS line"
 where = "line.purchase_no = row.purchase_no AND article.article_no = line.article_no"
 "#;
 
-/// The example's tables, five purchases that are overdue and two that are not, of one article.
+/// The example's tables, with five overdue purchases of one article and two that are not due.
 pub(super) async fn shop() -> World {
     let world = World::empty().await;
     world.store.init(&world.schema, false).await.unwrap();
@@ -193,7 +193,7 @@ async fn what_is_wrong_is_found_with_what_to_write() {
     }
 }
 
-/// A mistake in the file is found without a database.
+/// The check finds a mistake in the file without a database.
 #[apply(world_test)]
 async fn a_description_that_does_not_fit_itself_is_refused_with_its_key() {
     let world = World::empty().await;
@@ -232,7 +232,7 @@ async fn a_description_that_does_not_fit_itself_is_refused_with_its_key() {
 async fn history_is_closed_when_a_person_has_accepted_it() {
     let world = shop().await;
     world.sql("INSERT INTO purchase (purchase_no, pay_until) SELECT n, now() - interval '9 days' FROM generate_series(11, 30) n").await;
-    // Of the first start nothing says what to do with the old rows.
+    // The description of the first start does not decide about the old rows.
     describe(&world, &[("since = \"all\"\n", "")]);
     let topology = overdue::internals::topology::Topology::parse(
         &fs::read_to_string(world.topology_file()).unwrap(),
@@ -260,7 +260,7 @@ async fn history_is_closed_when_a_person_has_accepted_it() {
     let run = world.overdue(&["effect", "accept", "expire"]).exits(0);
     assert!(run.stdout.contains("waits for nothing"), "{run}");
 
-    // A wider condition brings others.
+    // A wider condition adds rows.
     world.sql("ALTER TABLE purchase DROP CONSTRAINT purchase_state_check").await;
     world.sql("INSERT INTO purchase (purchase_no, state, pay_until) SELECT n, 15, now() - interval '9 days' FROM generate_series(41, 60) n").await;
     describe(&world, &[("since = \"all\"\n", ""), ("state = 10", "state IN (10, 15)")]);
@@ -273,7 +273,7 @@ async fn history_is_closed_when_a_person_has_accepted_it() {
     assert_eq!(world.number("SELECT count(*) FROM purchase WHERE state = 15").await, 20);
     drop(worker);
 
-    // A first deadline leaves what is older alone: guard and look.
+    // With a first deadline, the guard and the query for overdue rows skip older rows.
     let since = "since = \"2026-01-01T00:00Z\"";
     world.sql("UPDATE purchase SET state = 10, pay_until = '2025-12-31T23:59Z' WHERE purchase_no > 40; TRUNCATE effects, closures").await;
     describe(&world, &[("since = \"all\"", since)]);

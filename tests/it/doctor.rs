@@ -1,4 +1,4 @@
-//! The doctor at the bedside: real broker, real database.
+//! The doctor on a real broker and a real database.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::parked::ends;
 use crate::support::{Run, World};
 use crate::verify::{applied, empty};
 
-/// Area and name of every check, with its severity and what it found.
+/// Area and name of every check, with its severity and message.
 fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
     let diagnosis = run.json();
     let checks = diagnosis["checks"].as_array().unwrap().clone();
@@ -26,7 +26,7 @@ fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
     checks.into_iter().map(entry).collect()
 }
 
-/// But for what depends on the broker's version.
+/// Checks with a finding, except those that depend on the broker's version.
 fn not_ok(run: &Run) -> Vec<String> {
     let checks = checks(run).into_iter();
     checks
@@ -38,7 +38,7 @@ fn not_ok(run: &Run) -> Vec<String> {
 async fn prepared() -> World {
     let world = applied().await;
     ends(&world, 0, &["database", "init", "--reference-tables", "--yes"]);
-    // What a new parking lot has is not known at first, and that is a warning of its own.
+    // A new parking lot has no count at first, which is a warning of its own.
     world.until_all_counted().await;
     world
 }
@@ -66,7 +66,7 @@ async fn nothing_applied_and_no_tables() {
     );
     let (_, finding) = &checks(&run)["Topology consumers"];
     assert_eq!(finding, "orders.unpaid, orders.unshipped are not there yet");
-    // Without broker, database and topology: none of the checks stops another one.
+    // Without broker, database and topology: no check stops another one.
     let nowhere = [
         ("OVERDUE_BROKER__URL", "amqp://127.0.0.1:1/%2f"),
         ("OVERDUE_BROKER__MANAGEMENT_URL", "http://127.0.0.1:1"),
@@ -87,7 +87,7 @@ async fn nothing_applied_and_no_tables() {
     }
 }
 
-/// A worker is missing; then logins are wrong, and those of users with few rights.
+/// A worker is missing; then logins are wrong, and then the users have few rights.
 #[apply(world_test)]
 async fn a_prepared_world_and_logins_that_see_less_of_it() {
     let world = prepared().await;
@@ -118,7 +118,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     let found = checks(&diagnosed(&world, &[("OVERDUE_BROKER__URL", &elsewhere)]));
     assert_eq!((&*found["Broker login"].0, &*found["Broker virtual-host"].0), ("ok", "error"));
 
-    // The tag is there; what lacks is the way into the virtual host.
+    // The user has the tag, and lacks access to the virtual host.
     let user = world.user("management").await;
     let run = world.overdue_as(&["doctor", "-o", "json"], &user).exits(2);
     let found = checks(&run);
@@ -130,7 +130,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     ] {
         assert!(found[name].0 == severity && found[name].1.contains(text), "{run}");
     }
-    // Least privilege: a warning says which tag shows what may not be seen.
+    // Least rights: a warning names the tag that shows the missing facts.
     world.permit(&user, ["^$", r"^orders\.", r"^orders\."]).await;
     let run = world.overdue_as(&["doctor", "-o", "json"], &user).exits(0);
     assert_eq!(
@@ -144,12 +144,12 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     );
     let (_, finding) = &checks(&run)["Topology worker-rights"];
     assert!(finding.contains("takes the administrator tag"), "{finding}");
-    // A tag for the worker would be more than it needs.
+    // A worker needs no tag.
     assert!(!run.stdout.contains("add the tag"), "{run}");
     assert!(run.stdout.contains("the management URL of an administrator (--management-url)"));
 }
 
-/// Nothing relays the outbox, no index serves the sweep, and then something keeps overdue orders from being closed.
+/// No relay publishes the outbox, no index serves the sweep, and then overdue orders cannot be closed.
 #[apply(world_test)]
 async fn what_is_wrong_in_the_database() {
     let world = prepared().await;
@@ -165,7 +165,7 @@ async fn what_is_wrong_in_the_database() {
     let end = "reads orders from end to end";
     assert!(severity == "warning" && finding.contains(end), "{finding}");
     assert_eq!(check("Database outbox").0, "warning");
-    // An index that the query cannot use is as good as none.
+    // An index that the query cannot use does not help.
     world.sql("CREATE INDEX ON orders (due_at) WHERE status = 'paid'").await;
     assert_eq!(check("Database sweep-index").0, "warning");
 
@@ -184,7 +184,7 @@ async fn what_is_wrong_in_the_database() {
     assert!(severity == "error" && finding.contains("order o-2 cannot be closed: "), "{finding}");
 }
 
-/// What a person copies is run as it is.
+/// A person can run the printed command without a change.
 #[apply(world_test)]
 async fn a_role_is_quoted_in_the_sql_that_helps() {
     let world = World::empty().await;

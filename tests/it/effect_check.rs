@@ -1,4 +1,4 @@
-//! `overdue effect check` finds what an effect does too early, and words that are no outcomes.
+//! `overdue effect check` finds effects that act too early, and invalid outcomes.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::{
     support::{Run, World},
 };
 
-/// The check, with another text in the effect's SQL.
+/// Runs the check with another text in the effect's SQL.
 fn check(world: &World, (from, to): (&str, &str), options: &[&str]) -> Run {
     let sql = read("tests/written/expire.sql");
     assert!(sql.contains(from), "{from}");
@@ -51,7 +51,7 @@ async fn an_effect_is_tried_on_orders_that_are_due_and_not_due() {
         found(&check(&world, AS_IT_IS, options), 0, &[]);
     }
 
-    // What is overdue says nothing of the guard.
+    // Overdue orders show nothing about the guard.
     world.sql("UPDATE purchase SET pay_until = now() - interval '1 hour'").await;
     let run = check(&world, AS_IT_IS, &[]);
     found(&run, 2, &["1 order, rolled back: 1 expired", "none is open whose deadline is to come"]);
@@ -62,7 +62,7 @@ async fn an_effect_is_tried_on_orders_that_are_due_and_not_due() {
     assert_eq!(world.number("SELECT count(*) FROM closures").await, 0);
 }
 
-/// Publishers write UUIDs in capitals or in braces; the database gives them back in its own spelling.
+/// Publishers write UUIDs in capitals or in braces; the database returns its own spelling.
 #[apply(world_test)]
 async fn an_order_is_the_same_in_every_spelling() {
     let (world, effect) = shop("uuid").await;
@@ -90,7 +90,7 @@ async fn an_order_is_the_same_in_every_spelling() {
     world.publish("100ms", &orders.map(|(_, asked)| asked.to_owned())).await;
     let counts = worker.until("each is closed", |counts| counts.closed >= 4).await;
     assert_eq!((counts.retried, counts.parked), (0, 0), "{counts:?}");
-    // Twice, in two spellings, one after the other: of two in one batch the second is asked for again.
+    // Each order in two spellings, one after the other: in one batch the second spelling would be queried again.
     world.publish("100ms", &orders.map(|(_, asked)| asked.to_owned())).await;
     worker.until("each is final", |counts| counts.already_final >= 4).await;
     world.publish("100ms", &orders.map(|(id, _)| id.to_owned())).await;

@@ -1,4 +1,4 @@
-//! `overdue effect watch` beside a cron: the test is the cron.
+//! `overdue effect watch` next to a cron: the test plays the cron.
 
 use std::{
     fs::{self, File},
@@ -82,7 +82,7 @@ async fn rows_that_a_cron_closes_are_compared_with_their_deadlines() {
     line("closed before it ", "1 row: median 10m");
     line("left before it ", "1 row: paid or otherwise");
     line("1 row closed 10m", "before the deadline of the effect, and 3 after it");
-    // It has closed nothing.
+    // The command has closed no row.
     assert_eq!(world.rows_of("closures").await, 0);
     assert_eq!(world.rows_of("cart WHERE state = 'open'").await, 4);
 

@@ -1,4 +1,4 @@
-//! A broker that took in what was exported has nothing left to plan.
+//! After an import of the export, a broker needs no plan.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the next hours bring, and how the last one was: read from a real database, by its indexes.
+//! The forecast of the next hours and the results of the last one, from the indexes of a real database.
 
 use overdue::internals::{
     status::{ClosingRate, DueSoon, Known},
@@ -39,7 +39,7 @@ async fn what_comes_due_of_several_effects_with_the_largest_burst() {
     );
     let burst = within.bursts[0];
     assert_eq!((burst.orders, burst.late_s), (3_000, 3.0), "{within:?}");
-    // It took a moment to ask.
+    // The query took a moment.
     assert!((5_000..=5_400).contains(&burst.in_s), "{burst:?}");
     assert_eq!(soon(&world, 12).await.buckets.iter().sum::<u64>(), 3_016);
     let blind = Effect::written("close", WRITTEN, None);
@@ -76,7 +76,7 @@ async fn the_last_hour_by_path_and_minute() {
     assert_eq!(hour.rate, ClosingRate { per_s: 700.0, measured: true });
 }
 
-/// However many orders, closures and actions there are.
+/// The indexes serve any number of orders, closures and actions.
 #[apply(world_test)]
 async fn all_is_read_by_its_index() {
     let world = World::of_tables().await;

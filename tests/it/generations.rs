@@ -1,4 +1,4 @@
-//! A worker follows the generations of its queue, also where it may not read the management API.
+//! A worker follows the generations of its queue, even without access to the management API.
 
 use overdue::internals::{objects::Binding, plan::Change, topology::Topology};
 
@@ -12,7 +12,7 @@ queues.delivery_limit = 20
 timeout = [{ name = "unpaid", after = "100ms" }]
 "#;
 
-/// Of a user of the broker that runs a worker.
+/// The rights of a worker's user.
 const RIGHTS: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 
 #[apply(world_test)]
@@ -35,14 +35,14 @@ async fn a_worker_without_the_management_tag_finds_the_queue_that_took_the_place
     world.overdue(&["apply", "--yes"]).exits(0).prints("+ queue     orders.unpaid.2");
     world.publish_orders("100ms", "second", 1, 0).await;
     world.until_closed(2).await;
-    // The same session took it up.
+    // The same session consumes the new queue.
     assert_eq!(worker.logged("worker ready"), 1, "{}", worker.log());
     assert_eq!(worker.logged("session ended"), 0, "{}", worker.log());
     assert!(worker.is_running());
     world.assert_invariants().await;
 }
 
-/// After nine changes of its shape; the older generations are gone.
+/// The queue has changed nine times; the older generations are gone.
 #[apply(world_test)]
 async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do() {
     let world = World::of(BEFORE).await;
@@ -77,7 +77,8 @@ async fn a_worker_that_finds_none_of_its_queues_is_not_ready_and_says_what_to_do
     world.assert_invariants().await;
 }
 
-/// Its own queue drains beside the one in use. It adds no second binding, by which each message would come twice, and consumes both.
+/// The worker's old queue drains next to the one in use. The worker consumes both, and adds no second binding, which would duplicate
+/// each message.
 #[apply(world_test)]
 async fn a_worker_with_the_file_from_before_binds_no_queue_that_was_replaced() {
     let world = World::of(BEFORE).await;

@@ -1,4 +1,4 @@
-//! Rows that are deleted before their notice comes, and rows whose deadline is NULL.
+//! Rows that are deleted before their notice arrives, and rows whose deadline is NULL.
 
 use overdue::internals::{
     store::{Store, orders::Effect},
@@ -7,7 +7,7 @@ use overdue::internals::{
 
 use crate::support::{World, orders::described, worker::settings, world::CLASSIC};
 
-/// A cart whose rows go.
+/// A table of carts whose rows are deleted.
 const TABLE: &str = "
 CREATE TABLE cart (id text PRIMARY KEY, state text NOT NULL DEFAULT 'open', leave_at timestamptz);
 CREATE INDEX ON cart (leave_at) WHERE state = 'open';
@@ -56,7 +56,7 @@ async fn a_row_that_is_gone_is_parked_unless_the_timeout_says_otherwise() {
 #[apply(world_test)]
 async fn a_row_that_is_gone_is_acked_after_one_retry() {
     let world = world("ack").await;
-    // One that is there, and never due.
+    // This row exists, and is never due.
     world.sql("INSERT INTO cart VALUES ('never', 'open', NULL)").await;
     let worker = world.worker_of(effect(), settings());
     publish(&world, "deleted").await;
@@ -69,12 +69,12 @@ async fn a_row_that_is_gone_is_acked_after_one_retry() {
     assert_eq!(world.texts("SELECT state FROM cart").await, ["open"]);
 }
 
-/// The transaction that inserts it has not committed when its notice comes.
+/// The transaction that inserts the row has not committed when its notice arrives.
 #[apply(world_test)]
 async fn a_row_that_appears_before_the_second_question_is_closed() {
     let world = world("ack").await;
     let worker = world.worker_of(effect(), settings());
-    // Its notice waits in the retry level for longer than the row takes.
+    // The notice waits in the retry level longer than the insert takes.
     publish(&world, "late").await;
     worker.until("the first question", |counts| counts.retried == 1).await;
     world.sql("INSERT INTO cart VALUES ('late', 'open', now())").await;
@@ -111,7 +111,7 @@ async fn a_row_that_may_be_hidden_is_parked() {
     assert_eq!((counts.parked, counts.gone), (1, 0), "{counts:?}");
 }
 
-/// Of a file nothing says which tables it reads: it is believed.
+/// The program does not know the tables of an SQL file: it trusts the file's answer.
 #[apply(world_test)]
 async fn a_written_effect_is_believed() {
     let world = world("ack").await;

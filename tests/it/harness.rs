@@ -1,4 +1,4 @@
-//! The harness itself: worlds do not meet, and go away.
+//! The harness itself: worlds are separate, and are deleted.
 
 use futures_util::FutureExt;
 use reqwest::Method;

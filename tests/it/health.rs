@@ -1,4 +1,4 @@
-//! `/readyz`, `/livez` and `overdue health`: what a worker says of itself.
+//! `/readyz`, `/livez` and `overdue health`: a worker's reports about itself.
 
 use std::net::SocketAddr;
 
@@ -48,7 +48,7 @@ async fn a_worker_that_works_is_ready_and_live() {
     world.overdue(&["health"]).exits(78).reports("worker.listen is empty");
 }
 
-/// Its connections are all well, and nothing is closed: neither its messages came nor does it sweep.
+/// All connections work, and no order is closed: no message arrived, and the sweep is off.
 #[apply(world_test)]
 async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     let world = World::new().await;
@@ -64,11 +64,11 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     assert!(page.body.contains("\nbroker     ok\n"), "{}", page.body);
     let asked = world.overdue(&["health", "--listen", &address.to_string()]).exits(1);
     assert!(asked.stderr.starts_with("error: not ready: closing: "), "{asked}");
-    // Another order is closed in time: this one alone does not say that the worker is stuck.
+    // Another order is closed in time: a single overdue order does not prove that the worker is stuck.
     world.publish_orders("100ms", "o", 1, 100).await;
     world.until_closed(1).await;
     until_ready(address).await;
-    // And then no more.
+    // Afterwards no order is closed.
     world
         .sql(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
@@ -82,7 +82,7 @@ async fn a_worker_that_closes_nothing_while_orders_are_overdue_is_not_ready() {
     until_ready(address).await;
 }
 
-/// How many of them were closed is a figure of its own, which waits for the lock.
+/// The number of closed orders is a separate figure, whose query waits for the lock.
 #[apply(world_test)]
 async fn a_worker_that_closes_nothing_since_closures_is_locked_is_not_ready() {
     let world = World::new().await;
@@ -101,7 +101,7 @@ async fn a_worker_that_closes_nothing_since_closures_is_locked_is_not_ready() {
     lock.rollback().await.unwrap();
 }
 
-/// Roll-outs would stand still for as long as it stays, in hours in which no other order comes due.
+/// Otherwise a roll-out would stop for as long as the order stays, in hours in which no other order is due.
 #[apply(world_test)]
 async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
     let world = World::new().await;
@@ -115,7 +115,7 @@ async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
         .await;
     until_ready(address).await;
     let overdue = async || sum(&metrics(address).await, "overdue_oldest_overdue_seconds", &[]);
-    // Each look at the database shows a later time, and is over when the next one shows its own.
+    // Each poll of the database shows a later time; the next poll ends it with its own time.
     for _ in 0..3 {
         let before = overdue().await;
         until("another look", overdue, |now| *now > before.max(63.0)).await;
@@ -124,7 +124,7 @@ async fn an_order_that_cannot_be_closed_makes_no_worker_unready() {
     assert_eq!(page.status, 200, "{}", page.body);
 }
 
-/// A trial may last for seconds, and says nothing about whether the database answers.
+/// A trial may take seconds, and proves nothing about whether the database answers.
 #[apply(world_test)]
 async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
     let world = World::new().await;
@@ -146,7 +146,7 @@ async fn a_database_that_answers_is_ready_while_an_effect_is_tried() {
     stalled.rollback().await.unwrap();
 }
 
-/// A worker that has just begun has had no time to close anything.
+/// A worker that has just started had no time to close an order.
 #[apply(world_test)]
 async fn what_was_overdue_before_a_worker_began_counts_from_its_start() {
     let world = World::new().await;
@@ -204,7 +204,7 @@ async fn a_worker_without_the_queue_of_a_timeout_is_not_ready() {
     until_ready(address).await;
 }
 
-/// A worker that drains takes nothing more.
+/// A draining worker takes no further orders.
 #[apply(world_test)]
 async fn a_worker_that_stops_is_not_ready() {
     let world = World::new().await;

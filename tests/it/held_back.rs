@@ -1,5 +1,5 @@
-//! Messages that a queue holds back itself. RabbitMQ 4.4 does that by the header `x-opt-delivery-time`; a policy of delayed retry makes
-//! 4.3 do the same, with the same counters, and with the same end where the time is too far away.
+//! Messages that a queue itself delays. RabbitMQ 4.4 does this for the header `x-opt-delivery-time`. A policy of delayed retry does the
+//! same on 4.3, with the same counters. Both end the queue if the time is too far away.
 
 use lapin::{
     BasicProperties,
@@ -18,15 +18,15 @@ use crate::support::{
 const DELIVERY_TIME: &str = "x-opt-delivery-time";
 const LOT: &str = "orders.parked";
 const LEVEL: &str = "orders.delay.30m";
-/// How long a policy of delayed retry holds back: a day, eleven years, and more than any timer.
+/// Delays of a policy of delayed retry: a day, eleven years, and more than any timer.
 const DAY_MS: u64 = 86_400_000;
 const ELEVEN_YEARS_MS: u64 = 11 * 365 * DAY_MS;
-/// A delivery time that is over: no broker holds that back.
+/// A delivery time in the past: no broker delays that message.
 const OVER_MS: i64 = 1_000;
 const TOO_FAR_MS: u64 = 9_300_000_000_000_000;
 
 impl World {
-    /// A world whose `queue` holds one message back for so long; `None` before 4.3.1, which takes no such policy.
+    /// A world whose `queue` delays one message for `for_ms`; `None` before 4.3.1, which has no such policy.
     async fn holding_back(queue: &str, for_ms: u64) -> Option<(Self, Wire)> {
         let world = Self::of(TOPOLOGY).await;
         if !world.can_hold_back().await {
@@ -36,14 +36,14 @@ impl World {
         Some((world, wire))
     }
 
-    /// One message in `queue`, held back for so long.
+    /// Publishes a message to `queue` that the queue delays for `for_ms`.
     pub(super) async fn hold_back(&self, queue: &str, for_ms: u64) -> Wire {
         let definition = json!({
             "delayed-retry-type": "all", "delayed-retry-min": for_ms, "delayed-retry-max": for_ms,
         });
         let pattern = format!("^{}$", queue.replace('.', "\\."));
         self.policy("policies", "hold", &pattern, definition).await;
-        // The queue itself says so, when the policy has reached it.
+        // The queue reports the policy once it applies.
         let retry = async || {
             let queue = self.call(reqwest::Method::GET, "queues", &[queue], json!(null)).await;
             queue["delayed_retry"].as_str().map(str::to_owned)
@@ -58,19 +58,19 @@ impl World {
         wire
     }
 
-    /// Whether the broker is one that can be told to.
+    /// Whether the broker has delayed retry.
     pub(super) async fn can_hold_back(&self) -> bool {
         self.services.broker_version().await >= "4.3.1".parse().unwrap()
     }
 }
 
-/// What its publisher wrote beside it stays.
+/// The publisher's other headers are kept.
 #[apply(world_test)]
 async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
     let (world, wire) = World::new().await.wired().await;
     let due = wire.listen("orders.dlx", "#").await;
     let worker = world.worker_with(WorkerSettings { hold: millis("100ms"), ..settings() });
-    // Put back until it is due, and retried until it is given up.
+    // The first is requeued until it is due, the second retried until it is parked.
     let early = world.orders("early", 1, 60_000).await;
     for body in [early[0].as_bytes(), b"nobody"] {
         wire.publish("orders.in", "100ms.unpaid", delivered_at(OVER_MS), body).await;
@@ -89,7 +89,7 @@ async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
     let parked = wire.take(LOT).await.unwrap();
     assert_eq!((parked.text().as_str(), parked.headers.get(DELIVERY_TIME)), ("nobody", None));
     assert_eq!(parked.header("x-shop").as_deref(), Some("north"));
-    // As the broker parks what leads nowhere: with all headers.
+    // Published as the broker parks unroutable messages: with all headers.
     let late = world.orders("late", 1, -1_000).await;
     wire.publish("orders.park", "30m.unpaid", delivered_at(OVER_MS), late[0].as_bytes()).await;
     world.overdue(&["parked", "replay", "--yes"]).exits(0);
@@ -99,7 +99,7 @@ async fn no_copy_of_a_worker_or_a_tool_has_the_header() {
     world.assert_invariants().await;
 }
 
-/// What waits for an exchange of the plugin comes out as it was published, but for that header.
+/// A message that waits for an exchange of the plugin arrives as published, without that header.
 #[apply(world_test)]
 async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\ntype = \"direct\"\n";
@@ -109,7 +109,7 @@ async fn what_was_published_for_the_plugin_comes_out_without_the_header() {
     wire.queue("mails", &[]).await;
     wire.bind("mails", &world.topology.compat_due_exchange(), "welcome").await;
     let mut headers = delivered_at(OVER_MS).headers().clone().unwrap();
-    // No level: it goes through the worker.
+    // No level has this delay: the message goes through the worker.
     headers.insert("x-delay".into(), AMQPValue::LongInt(150));
     let properties = BasicProperties::default().with_headers(headers);
     wire.publish("reminders", "welcome", properties, b"1").await;
@@ -151,13 +151,13 @@ async fn a_message_that_is_years_away_is_an_error_before_it_is_the_next_one() {
     until("purged", look, |found| !found.iter().any(|it| it.contains("held-back"))).await;
 }
 
-/// Its processes end at once; the broker's tables say that it runs, and who leads it.
+/// The queue's processes end at once; the broker's tables still show it as running, with a leader.
 #[apply(world_test)]
 async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
     let Some((world, _wire)) = World::holding_back(LOT, TOO_FAR_MS).await else { return };
     let look = async || world.overdue(&["verify", "-o", "json"]);
     let error = format!("error no-leader queue {LOT}");
-    // It is started again and again before that.
+    // The broker restarts the process several times before.
     let ended = |run: &Run| run.findings().contains(&error) && run.stdout.contains("is noproc");
     until("ended", look, ended).await;
     let tables = async || world.call(reqwest::Method::GET, "queues", &[LOT], json!(null)).await;
@@ -170,8 +170,8 @@ async fn a_queue_that_such_a_message_has_ended_has_no_leader() {
     assert_eq!(replicas["message"], format!("no leader: {LOT}"), "{run}");
 }
 
-/// The header itself, where there is a broker that reads it: in a level it is waited for beside the TTL, and found; a notice that is put
-/// back has it no more.
+/// The header on a broker that supports it: in a level, the message waits for the header and the TTL, and `verify` finds it. A requeued
+/// notice has no such header.
 #[apply(world_test)]
 async fn a_notice_with_the_header_waits_in_its_level_for_both() {
     let Some(services) = Services::rabbitmq_44() else { return };
@@ -183,7 +183,7 @@ async fn a_notice_with_the_header_waits_in_its_level_for_both() {
     let expected = [format!("warning held-back queue {level}")];
     until("found", look, |found| *found == expected).await;
     assert_eq!(wire.ready(level).await, 0);
-    // One that came after it and has no such time leaves before it.
+    // A later message without such a time leaves first.
     world.publish("100ms", &world.orders("o", 1, 0).await).await;
     let worker = world.worker();
     world.until_closed(1).await;
@@ -191,7 +191,7 @@ async fn a_notice_with_the_header_waits_in_its_level_for_both() {
     assert_eq!(world.count(level, "messages_delayed").await, Some(1));
 }
 
-/// Microseconds in the place of milliseconds: named while another message shields the queue, which goes on.
+/// Microseconds instead of milliseconds: `verify` reports the message while another one shields the queue, which still works.
 #[apply(world_test)]
 async fn a_delivery_time_that_is_too_far_away_is_named_while_another_one_shields_the_queue() {
     let Some(services) = Services::rabbitmq_44() else { return };
@@ -204,7 +204,7 @@ async fn a_delivery_time_that_is_too_far_away_is_named_while_another_one_shields
     let look = async || world.overdue(&["verify", "-o", "json"]);
     let run = until("found", look, |run| run.findings().contains(&error)).await;
     assert!(run.stdout.contains("an earlier one shields it until 20"), "{run}");
-    // It takes messages, and hands them out.
+    // The queue accepts and delivers messages.
     let orders = world.orders("o", 1, 0).await;
     wire.publish_all("", "orders.unpaid", &orders).await;
     let worker = world.worker();

@@ -1,4 +1,4 @@
-//! History is bounded: old rows of `closures`, `dropped_messages` and `actions` go, and nobody waits for it.
+//! History is bounded: the worker deletes old rows of `closures`, `dropped_messages` and `actions`, and no order waits for that.
 
 use overdue::internals::config::WorkerSettings;
 
@@ -13,7 +13,7 @@ fn keeping(keep: &str) -> WorkerSettings {
     WorkerSettings { keep_history: millis(keep), sweep_every: millis("50ms"), ..settings() }
 }
 
-/// Rows that are 100 days old, of that many orders each, between young ones.
+/// Inserts rows that are 100 days old, of `old` orders each, between young ones.
 async fn furnished(world: &World, old: u32, young: u32) {
     world
         .sql(&format!(
@@ -32,7 +32,7 @@ async fn furnished(world: &World, old: u32, young: u32) {
         .await;
 }
 
-/// Old rows of `closures`, and young ones; then those of the other two tables.
+/// Counts old rows of `closures`, and young ones; then the old rows of the other two tables.
 async fn rows(world: &World) -> [i64; 4] {
     let count = |table: &'static str, column: &'static str, age: &'static str| {
         format!("SELECT count(*) FROM {table} WHERE {column} {age} now() - interval '90 days'")
@@ -51,14 +51,14 @@ async fn until_rows(world: &World, expected: [i64; 4]) {
     until("old rows are gone", async || rows(world).await, |seen| *seen == expected).await;
 }
 
-/// More than a statement deletes, and two workers that both do it.
+/// More rows than a statement deletes, and two workers that both delete.
 #[apply(world_test)]
 async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
     let world = World::new().await;
     furnished(&world, 12_000, 3_000).await;
     let workers = [world.worker_with(keeping("90d")), world.worker_with(keeping("90d"))];
     until_rows(&world, [0, 3_000, 0, 100]).await;
-    // It goes on with what becomes old later.
+    // The worker also deletes rows that become old later.
     furnished(&world, 500, 10).await;
     until_rows(&world, [0, 3_010, 0, 200]).await;
     for worker in workers {
@@ -67,7 +67,7 @@ async fn rows_that_are_older_than_they_are_kept_go_and_the_others_stay() {
     }
 }
 
-/// The worker has swept again and again by the time that it is looked.
+/// The worker has swept several times before the check.
 #[apply(world_test)]
 async fn with_zero_everything_stays() {
     let world = World::new().await;
@@ -82,13 +82,13 @@ async fn with_zero_everything_stays() {
     worker.stop().await;
 }
 
-/// As after a failover to a machine whose clock is wrong: the worker has seen no leap.
+/// The clock is wrong from the start, as after a failover to another machine: the worker has seen no leap.
 #[apply(world_test)]
 async fn what_is_old_by_a_clock_that_was_wrong_from_the_start_stays() {
     let world = World::clocked().await;
     world.clock().advance("91 days 1 h").await;
     furnished(&world, 300, 20).await;
-    // They are old by any clock.
+    // These rows are old by any clock.
     world
         .sql(
             "UPDATE closures SET closed_at = now() - interval '200 days' WHERE order_id = 'c-1';
@@ -106,7 +106,7 @@ async fn what_is_old_by_a_clock_that_was_wrong_from_the_start_stays() {
     worker.stop().await;
 }
 
-/// Somebody holds every row: orders are closed all the same, and the rows go when they are free.
+/// Another session locks every row: orders are closed anyway, and the rows are deleted when they are free.
 #[apply(world_test)]
 async fn rows_that_somebody_holds_hold_up_nothing() {
     let world = World::new().await;
@@ -121,7 +121,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     until_rows(&world, [300, 70, 0, 100]).await;
     transaction.rollback().await.unwrap();
     until_rows(&world, [0, 70, 0, 100]).await;
-    // The same reason again and again is one line.
+    // A repeated reason is logged once.
     let log = worker.log();
     let lines = log.lines().filter_map(|line| line.split_once("old rows cannot be deleted"));
     let reasons: Vec<&str> = lines.map(|(_, reason)| reason).collect();
@@ -129,7 +129,7 @@ async fn rows_that_somebody_holds_hold_up_nothing() {
     world.assert_invariants().await;
 }
 
-/// Of `closures` a user may insert and no more.
+/// The user may only insert into `closures`.
 #[apply(world_test)]
 async fn without_the_right_to_delete_orders_are_closed_and_doctor_says_what_to_grant() {
     let world = World::new().await;

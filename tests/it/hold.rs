@@ -1,4 +1,4 @@
-//! What is held limits nothing else; and what somebody guards backs off.
+//! Waiting messages limit no due ones, and guarded orders back off.
 
 use overdue::internals::{config::WorkerSettings, store::orders::Effect};
 
@@ -9,7 +9,7 @@ use crate::support::{
     worker::{millis, settings},
 };
 
-/// Far more than one channel may have unacked: they wait, and what is due behind them is closed at once.
+/// The messages far exceed the prefetch of one channel: they wait, and due orders behind them are closed at once.
 #[apply(world_test)]
 async fn what_is_held_limits_nothing_that_is_due() {
     let (world, wire) = World::new().await.wired().await;
@@ -20,8 +20,8 @@ async fn what_is_held_limits_nothing_that_is_due() {
     let few = WorkerSettings { batch_size: 100, in_flight: 2, hold: millis("2h"), ..settings() };
     let worker = world.worker_with(few);
     world.until_closed(500).await;
-    // The last of them may be answered after those that are due. One that comes a second time, because a batch was tried
-    // again, is held a second time.
+    // The answers about the last early orders may come after the due ones. A message that is queried twice, because its batch was
+    // repeated, waits twice.
     let counts = worker.until("all held", |counts| counts.held >= 3_000).await;
     assert_eq!((counts.put_back, counts.parked), (0, 0));
     // An order can be closed ahead of its message, which is received and acked a moment later.
@@ -38,7 +38,7 @@ fn guarded_topology() -> String {
     samples::orders("levels = ['100ms', '500ms', '2s']", &timeouts, "['500ms', '2s']")
 }
 
-/// Answers `not_due` for an order that is overdue, as long as somebody guards it.
+/// Answers `not_due` for an overdue order while the table `guards` has it.
 fn guarded() -> Effect {
     let sql = WRITTEN.replace(
         "asked.due_at <= now()",
@@ -48,7 +48,7 @@ fn guarded() -> Effect {
     Effect::written("guarded", &sql, None)
 }
 
-/// It backs off, is not parked, and is in nobody's way.
+/// A guarded order backs off, is not parked, and delays no other order.
 #[apply(world_test)]
 async fn overdue_orders_that_the_effect_guards_circle_at_most_once_per_retry_level() {
     let (world, wire) = World::of(&guarded_topology()).await.wired().await;

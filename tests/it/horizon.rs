@@ -1,17 +1,17 @@
-//! Who holds back VACUUM, as the doctor sees it: in a database of its own, where no other test has a transaction.
+//! The doctor names what holds back VACUUM. The test has its own database, without transactions of other tests.
 
 use overdue::Store;
 
 use crate::support::{World, until};
 
-/// A database of its own, until it is dropped; its clock is five minutes ahead of what sessions say of themselves.
+/// A temporary database whose clock is five minutes ahead of the times of its sessions.
 struct Own {
     world: World,
     name: String,
     store: Store,
 }
 
-/// Views and functions of these names take the place of the server's, which are looked up behind them.
+/// Views and functions in `public` hide the server's objects of the same name: `pg_catalog` is last.
 const SEARCH_PATH: &str = "public,pg_catalog";
 const CLOCK: &str =
     "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
@@ -32,7 +32,7 @@ impl Own {
         self.store.client().await.unwrap().batch_execute(sql).await.unwrap();
     }
 
-    /// Severity, message and fix.
+    /// Returns severity, message and fix.
     fn judged_as(&self, user: Option<&str>) -> [String; 3] {
         let mut url =
             user.map_or_else(|| self.world.services.database.clone(), |url| url.parse().unwrap());
@@ -59,7 +59,7 @@ impl Own {
     }
 }
 
-/// Once it is long. What the fix says ends it.
+/// The doctor names a long transaction; the command in the fix ends it.
 #[apply(world_test)]
 async fn a_transaction_that_stays_open_is_named() {
     let own = Own::new().await;
@@ -74,14 +74,14 @@ async fn a_transaction_that_stays_open_is_named() {
     own.run(CLOCK).await;
     let named = format!("pid {pid} (reports, user ");
     let end = format!("SELECT pg_terminate_backend({pid})");
-    // Autovacuum may have an older one for a moment.
+    // Autovacuum may have an older transaction for a moment.
     let judged = async || own.judged();
     let is_named = |[severity, message, fix]: &[String; 3]| {
         severity == "warning" && message.contains(&named) && fix.starts_with(&end)
     };
     let [_, message, _] = until("the session is named", judged, is_named).await;
     assert!(message.contains(", idle in transaction for "), "{message}");
-    // Without the right to see other users' sessions the doctor says that it does not see.
+    // Without the right to see other users' sessions, the doctor reports that right.
     let least = own.world.database_user().await;
     let [severity, message, fix] = own.judged_as(Some(&least));
     assert!(severity == "warning" && !message.contains(&named), "{message}");
@@ -97,7 +97,7 @@ async fn a_transaction_that_stays_open_is_named() {
     own.drop().await;
 }
 
-/// What this server's settings do not allow comes from views in the place of its own: at the limit, and just not.
+/// Views replace features that this server's settings exclude: one value at the limit, and one just below.
 #[apply(world_test)]
 async fn prepared_transactions_slots_and_standbys_are_named() {
     const NOW: &str = "pg_current_xact_id()::xid";

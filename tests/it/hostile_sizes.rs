@@ -1,4 +1,4 @@
-//! Bodies far larger than a due notice: the worker keeps nothing of them, and nothing of them is lost.
+//! Bodies far larger than a due notice: the worker keeps them out of memory, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn with_header(name: &str, value: &str) -> BasicProperties {
     BasicProperties::default().with_headers(headers)
 }
 
-/// The most memory that a process has had, in bytes.
+/// The peak memory of a process, in bytes.
 fn peak(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -34,7 +34,7 @@ fn peak(process: u32) -> usize {
     kib * 1024
 }
 
-/// They are in the queue before the worker is there, so that the prefetch count admits all of them.
+/// The messages are in the queue before the worker starts, so that the prefetch count admits all of them.
 #[apply(world_test)]
 async fn large_bodies_are_parked_untouched_and_never_in_memory() {
     let (world, wire) = World::new().await.wired().await;
@@ -79,8 +79,8 @@ async fn large_bodies_are_parked_untouched_and_never_in_memory() {
     world.assert_invariants().await;
 }
 
-/// Messages of a taken-over exchange are passed on with their bodies: those that are large one by one, those that are larger
-/// still not at all, and whatever comes in between.
+/// The worker passes on messages of a taken-over exchange with their bodies: large ones one by one, larger ones not at all,
+/// and all others in between.
 #[apply(world_test)]
 async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
     const PASSED: [usize; 4] = [0, 60_000, 300_000, MAX_PASSED_BYTES];
@@ -127,7 +127,7 @@ async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
         }
     }
     assert!(parked.iter().all(|id| id.starts_with("large-")), "{parked:?}");
-    // The passed bodies are copied; the large ones alone have more than this.
+    // The worker copies the passed bodies; the large bodies alone exceed this limit.
     let peak = peak(process.id());
     assert!(peak < LARGE * BYTES * 3 / 4, "{} MiB", peak / MIB);
     let log = process.log();
@@ -139,8 +139,8 @@ async fn large_bodies_for_a_taken_over_exchange_kill_no_worker() {
     world.until_empty("orders.compat").await;
 }
 
-/// Headers of small values, which take many times their bytes on the wire once they are read. A due notice does without them;
-/// what a taken-over exchange passes on is parked as it is.
+/// Headers of many small values, which take far more memory than bytes on the wire. A due notice is read without them;
+/// a message of a taken-over exchange is parked unchanged.
 #[apply(world_test)]
 async fn large_headers_kill_no_worker() {
     const VALUES: usize = 100_000;
@@ -171,7 +171,7 @@ async fn large_headers_kill_no_worker() {
     world.assert_invariants().await;
 }
 
-/// What says of itself that its body was left out has none to begin with.
+/// A message whose header claims an omitted body, and that has no body at all.
 #[apply(world_test)]
 async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
     let compat = "[compat.x-delay]\nexchange = \"reminders\"\n";
@@ -188,14 +188,14 @@ async fn a_forged_size_does_not_keep_a_worker_for_a_taken_over_exchange_busy() {
     worker.stop().await;
 }
 
-/// Notices that are just small enough to be read, for orders that wait: what is over the bound waits in a level instead of
-/// the worker's memory, and what is due is closed.
+/// The notices are just small enough to be read, and their orders are not due. Notices above the bound wait in a level instead of
+/// the worker's memory, and due orders are closed.
 #[apply(world_test)]
 async fn what_waits_in_memory_is_bounded_in_bytes() {
     const NOTICE: usize = 64_000;
     let world = World::new().await;
     let early = world.orders("early", 3 * BOUND / 4 / NOTICE, 3_600_000).await;
-    // One that waits for the stock of another is held as well, for a moment.
+    // Without stock: an order that waits for a stock row would count as held for a moment.
     let due = world.orders_without_stock("due", 100).await;
     let wire = world.wire().await;
     let padding = "x".repeat(NOTICE);
@@ -211,13 +211,13 @@ async fn what_waits_in_memory_is_bounded_in_bytes() {
     let all = u64::try_from(early.len()).unwrap();
     let counts = until("all wait", waiting, |counts| counts.held + counts.put_back == all).await;
     assert!(counts.held * 64_000 <= BOUND as u64 / 2, "{counts:?}");
-    // So many at once are a burst: what is due may be closed ahead of its message.
+    // The orders are enough for a burst, which may close them ahead of their messages.
     let counts = worker.stop().await;
     assert_eq!((counts.closed + counts.burst + counts.swept, counts.parked), (100, 0));
     world.assert_invariants().await;
 }
 
-/// What is large only in its own words is read like any other.
+/// A message that only claims to be large is read like any other.
 #[apply(world_test)]
 async fn a_forged_size_is_not_believed() {
     let (world, wire) = World::new().await.wired().await;

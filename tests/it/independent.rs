@@ -1,4 +1,4 @@
-//! A queue, an effect or a table of one timeout that is wrong concerns no other timeout.
+//! A fault in one timeout's queue, effect or table affects no other timeout.
 
 use crate::support::{Wire, WorkerProcess, World, orders::WRITTEN, samples, until};
 
@@ -7,7 +7,7 @@ fn two() -> String {
     samples::orders("levels = ['100ms', '500ms']", &timeouts, "['100ms']")
 }
 
-/// The second effect, with the text of a statement.
+/// Writes the second effect, with the text of a statement.
 fn effect(world: &World, sql: &str) {
     std::fs::write(world.dir.path().join("ship.sql"), sql).unwrap();
     let settings = "[effects.ship]\nsql = \"ship.sql\"\n";
@@ -30,7 +30,7 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     assert_eq!(process.logged("session ended"), 0, "{}", process.log());
     assert_eq!(process.logged("this timeout lacks a queue"), 1, "{}", process.log());
 
-    // It comes back, and is taken up without a restart.
+    // The queue is declared again, and the worker consumes it without a restart.
     world.apply(&world.topology).await;
     let third = world.orders("third", 20, 0).await;
     wire.publish_all("orders.dlx", "100ms.unshipped", &third).await;
@@ -40,7 +40,7 @@ async fn a_queue_that_is_removed_under_a_worker_stops_no_other_timeout() {
     world.assert_invariants().await;
 }
 
-/// PostgreSQL refuses the literal when the statement is prepared, with an SQLSTATE that looks like a row's fault.
+/// PostgreSQL refuses the literal at the prepare of the statement, with an SQLSTATE that looks like a row's fault.
 #[apply(world_test)]
 async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own_timeouts() {
     let world = World::of(&two()).await;
@@ -66,14 +66,14 @@ async fn an_effect_with_a_literal_that_its_type_no_longer_has_stops_only_its_own
     world.parked(0).await;
     assert!(process.is_running());
 
-    // If none is right there is nothing to do, and another start does not help.
+    // Without a valid effect the worker has no work, and a restart does not help.
     world.sql("ALTER TYPE way RENAME VALUE 'land' TO 'sea'").await;
     let settings = "[effects.ship]\nsql = \"ship.sql\"\n[effects.close]\nsql = \"ship.sql\"\n";
     std::fs::write(world.dir.path().join("overdue.toml"), settings).unwrap();
     world.overdue(&["run"]).exits(78);
 }
 
-/// However many statements of its neighbour are at the database, and however long they take: they wait for no lock that ends them.
+/// The neighbour has any number of slow statements at the database: they wait for no lock with a time-out.
 #[apply(world_test)]
 async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others() {
     let world = World::of(&two()).await;
@@ -99,7 +99,7 @@ async fn an_effect_whose_statements_take_long_leaves_connections_to_the_others()
         .await;
     let slow = world.orders_without_stock("slow", 20).await;
     wire.publish_all("orders.dlx", "500ms.unshipped", &slow).await;
-    // Of the three that close orders.
+    // Two of the three connections that close orders.
     let waiting = async || world.many_wait().await;
     until("all that it may have are at the database", waiting, |waiting| *waiting >= 2).await;
     let other = world.orders_without_stock("other", 1).await;
@@ -126,7 +126,7 @@ async fn read_only(world: &World, setting: &str, value: &str) -> (WorkerProcess,
     (process, grant)
 }
 
-/// A worker that may read and not write, 200 messages of which some are in its hands, and the grant that it lacks.
+/// A worker that may read and not write, 200 messages of which it has some unacked, and the grant that it lacks.
 async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
     let (process, grant) = read_only(world, "OVERDUE_WORKER__BATCH_SIZE", "20").await;
     let orders = world.orders("o", 200, 0).await;
@@ -143,12 +143,12 @@ async fn refused_writes(world: &World, wire: &Wire) -> (WorkerProcess, String) {
     (process, grant)
 }
 
-/// A burst closes what waits when the database takes writes again, so no batch says that it does.
+/// A burst closes the waiting orders when the database accepts writes again, so no batch shows the recovery.
 #[apply(world_test)]
 async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
     let (world, wire) = World::new().await.wired().await;
     let (process, grant) = read_only(&world, "OVERDUE_WORKER__SWEEP_EVERY", "1h").await;
-    // More than twice what a burst is begun for.
+    // More than twice the orders that begin a burst.
     let orders = world.orders_without_stock("o", 1_500).await;
     wire.publish_all("orders.dlx", "100ms.unpaid", &orders).await;
     wire.until_ready("orders.unpaid", 0).await;
@@ -162,7 +162,7 @@ async fn after_an_outage_that_a_burst_has_ended_messages_are_received() {
     world.until_empty("orders.unpaid").await;
 }
 
-/// Nobody gives messages back meanwhile: before RabbitMQ 4.3 each time counts towards the delivery limit.
+/// No worker requeues messages meanwhile: before RabbitMQ 4.3 each requeue counts towards the delivery limit.
 #[apply(world_test)]
 async fn while_the_database_refuses_writes_messages_are_kept_and_none_is_parked() {
     let (world, wire) = World::new().await.wired().await;

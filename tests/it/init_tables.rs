@@ -1,5 +1,5 @@
-//! `overdue init` on tables of real projects: what it asks, what it writes, and whether that closes the right rows; and on tables that
-//! leave something open.
+//! `overdue init` on tables of real projects: its questions, its files, and whether these close the right rows; and on tables that
+//! are ambiguous.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _};
 
@@ -12,16 +12,16 @@ use crate::{
     support::{Run, World, orders::described},
 };
 
-/// Only what is in question: `--zone UTC` of a line that begins with it.
+/// The first option of each question: `--zone UTC` of a line that begins with it.
 fn asked(run: &Run) -> Vec<String> {
     let lines: Vec<&str> = run.stdout.lines().collect();
     let is_option = |it: &str| it.starts_with("       --");
-    // The first of the choices of each.
+    // Only the first choice of each question.
     let first = lines.windows(2).filter(|it| !is_option(it[0]) && is_option(it[1]));
     first.map(|it| it[1].trim().to_owned()).collect()
 }
 
-/// Each key of a description; of a release by its table.
+/// Each key of a description; a release is named after its table.
 fn keys(text: &str) -> BTreeMap<String, String> {
     let table: toml::Table = toml::from_str(text).unwrap();
     let effect = table["effects"]["expire"].as_table().unwrap();
@@ -39,14 +39,14 @@ fn keys(text: &str) -> BTreeMap<String, String> {
             release.iter().map(|(key, value)| (format!("release of {of}, {key}"), shown(value))),
         );
     }
-    // The name of a line is nobody's business.
+    // The alias of an item is arbitrary.
     for value in keys.values_mut() {
         *value = value.replace("line.", "item.").replace("AS line", "AS item");
     }
     keys
 }
 
-/// What is other than in the description that a person has written.
+/// Differences from the description that a person has written.
 fn other(written: &str, right: &str) -> Vec<String> {
     let (written, right) = (keys(written), keys(right));
     let names: std::collections::BTreeSet<&String> = written.keys().chain(right.keys()).collect();
@@ -71,7 +71,7 @@ fn written(world: &World, name: &str) -> String {
     fs::read_to_string(world.dir.path().join("made").join(name)).unwrap()
 }
 
-/// What init asks, what it writes when that is answered, and what comes out then.
+/// Runs init, answers its questions, and returns the differences of the result.
 async fn proposed(name: &str, table: &str, answers: &[&str]) -> Vec<String> {
     let world = a_project(name).await;
     let first = world.overdue(&["init", "asked", "--table", table]);
@@ -114,7 +114,7 @@ macro_rules! projects {
     )*};
 }
 
-// Thirteen are right with two answers. pretix needs a third one: events whose orders do not expire stand in a table of settings.
+// Thirteen are right with two answers. pretix needs a third one: a settings table lists the events whose orders do not expire.
 projects! {
     tickets, "reservations", true, [];
     checkouts, "checkouts", true, ["--set", "status='expired'"];
@@ -132,7 +132,7 @@ projects! {
     idempotency, "idempotency_keys", true, [];
 }
 
-// Tables that were written after init was.
+// Tables that were written after init.
 projects! {
     saleor, "order_order", true, ["--deadline", "created_at + (SELECT channel.expire_orders_after * interval '1 minute' FROM channel_channel AS channel WHERE channel.id = row.channel_id)"];
     alfio, "tickets_reservation", true, ["--set", "status='CANCELLED'"];
@@ -146,7 +146,7 @@ projects! {
         "--deadline", "to_timestamp((doc ->> 'until')::bigint / 1000.0)", "--set", "doc=jsonb_set(doc, '{state}', '\"lapsed\"')"];
 }
 
-/// Its database is elsewhere: by the session's zone rows would be closed nine hours early.
+/// The project's database is in another zone: in the session's zone, rows would be closed nine hours early.
 #[apply(world_test)]
 async fn a_deadline_without_a_zone_is_shown_in_both_zones_and_not_used() {
     let world = a_project("spree").await;
@@ -162,7 +162,7 @@ async fn a_deadline_without_a_zone_is_shown_in_both_zones_and_not_used() {
     assert!(run.stdout.contains(both), "{run}");
     assert_eq!(asked(&run), ["--zone UTC"]);
     assert!(written(&world, "overdue.toml").contains("\n# zone = \"UTC\"\n"));
-    // Its rows are deleted.
+    // The project deletes its rows.
     assert!(written(&world, "topology.toml").contains("\ngone = \"ack\""));
     let check = ["effect", "check", "expire", "--config", "made/overdue.toml"];
     let both = "zone: the deadline `expires_at` is a timestamp without time zone";
@@ -176,7 +176,7 @@ async fn a_deadline_without_a_zone_is_shown_in_both_zones_and_not_used() {
     }
 }
 
-/// A table for cases that are made up.
+/// A world with made-up tables.
 async fn made_up(sql: &str) -> World {
     let world = World::empty().await;
     world.sql(sql).await;
@@ -192,7 +192,7 @@ async fn a_time_of_creation_is_no_deadline() {
          INSERT INTO orders SELECT n, CASE WHEN n < 9 THEN 'pending' ELSE 'expired' END, now() - n * interval '1 hour' FROM generate_series(1, 10) n"
     ))
     .await;
-    // Whoever takes it for one is told as well.
+    // The warning also appears if the column is given as the deadline.
     for more in [&[][..], &["--deadline", "created_at"]] {
         let folder = format!("made{}", more.len());
         let run = world.overdue(&[&["init", &folder, "--table", "orders"], more].concat());
@@ -220,7 +220,7 @@ async fn a_time_of_creation_is_no_deadline() {
     );
 }
 
-/// What notes, marks and questions look like, whole.
+/// A complete file with notes, marks and questions.
 #[apply(world_test)]
 async fn a_file_with_everything() {
     let world = made_up(
@@ -247,10 +247,10 @@ async fn a_file_with_everything() {
         fs::metadata(world.dir.path().join("made").join(name)).unwrap().permissions().mode()
     };
     assert_eq!(mode("overdue.toml") & 0o777, 0o600);
-    // What it does not know is not there, so nothing runs.
+    // A missing answer is a missing key, so the effect does not run.
     let run = ends(&world, 78, &["effect", "check", "expire", "--config", "made/overdue.toml"]);
     assert!(run.stderr.contains("open"), "{run}");
-    // Nothing is overwritten.
+    // Existing files are not overwritten.
     let again = ends(&world, 1, &["init", "made", "--table", "booking"]);
     assert!(
         again.stderr.contains("made already has topology.toml, overdue.toml: nothing was written"),
@@ -300,7 +300,7 @@ async fn what_is_no_table_is_refused_with_what_to_write() {
     assert_snapshot!(said.replace(&format!(":{port}"), ":<postgres>"));
 }
 
-/// Half of the rows by the key, from its end, and the others from pages all over the table.
+/// Half of the sample has the last keys, the other half is from pages all over the table.
 #[apply(world_test)]
 async fn of_a_large_table_some_rows_are_looked_at() {
     let world = made_up(&format!(
@@ -322,7 +322,7 @@ async fn of_a_large_table_some_rows_are_looked_at() {
     let rows: usize = rows.replace(',', "").parse().unwrap();
     assert!((5_001..=10_000).contains(&rows), "{text}");
     assert!(text.contains("open = \"status = 'pending'\""), "{text}");
-    // The distance of creation and deadline is known.
+    // The time between creation and deadline is known.
     let topology = written(&world, "topology.toml");
     assert!(
         topology.contains("# guess: from created_at to expires_at of most rows")
@@ -362,7 +362,7 @@ async fn tables_that_look_like_it_are_named() {
     assert!(!world.dir.path().join("overdue.toml").exists());
 }
 
-/// Another table, in the same files.
+/// Adds another table to the same files.
 #[apply(world_test)]
 async fn a_second_table_is_added_to_the_files() {
     let world = made_up(&format!(
@@ -408,7 +408,7 @@ async fn a_second_table_is_added_to_the_files() {
     );
 }
 
-/// A key of the keyboard for each answer; nothing is the default.
+/// A person types each answer at the keyboard; no question has a default.
 #[apply(world_test)]
 async fn at_a_terminal_it_asks() {
     let world = made_up(
@@ -420,7 +420,7 @@ async fn at_a_terminal_it_asks() {
     .await;
     let since = ["--since", "2026-12-01T09:00Z"];
     let init = [&["init", "made", "--table", "orders"][..], &since].concat();
-    // The end of the input ends it.
+    // The end of the input ends the command.
     let run = world.overdue_at_terminal(&init, "\n\u{4}");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.stderr.ends_with("error: nothing was written\n"), "{run}");

@@ -12,7 +12,7 @@ use overdue::internals::{
 
 use crate::support::{Wire, World, until};
 
-/// The smallest one in which everything changes.
+/// The smallest topology in which everything changes.
 const BEFORE: &str = r#"
 name = "orders"
 delay.levels = ["100ms", "1s"]
@@ -28,7 +28,7 @@ fn after() -> String {
         .replace("\"1s\" }", "\"500ms\" }")
 }
 
-/// One topology per step at which it is cut off, side by side in one virtual host.
+/// A topology whose change is cut off after `steps`; all are in one virtual host.
 struct Cut {
     steps: usize,
     before: Topology,
@@ -47,7 +47,7 @@ impl Cut {
         Self { steps, before, after, wire: world.wire().await, sent: BTreeSet::new() }
     }
 
-    /// One message with the key of each level, of the old topology and the new: services are switched later.
+    /// Publishes a message with the key of each level, old and new: services are switched later.
     async fn publish(&mut self, when: &str) {
         let levels = self.before.levels.iter().chain(&self.after.levels);
         let keys: BTreeSet<String> =
@@ -62,29 +62,29 @@ impl Cut {
         }
     }
 
-    /// The first steps of the change, then nothing more: as after SIGKILL.
+    /// Carries out the first steps of the change, as before a SIGKILL.
     async fn cut_off(&mut self, world: &World) {
         let management = world.management();
         let after = self.after.clone();
         let change = TopologyChange::new(&management, &after);
         let (mut plan, _) = change.plan().await.unwrap();
         assert_eq!(plan.refusals, [], "{plan}");
-        // Behind the plan's back, so that it deletes what is not empty, if nobody looks again.
+        // Published after the plan, which would delete a queue that is no longer empty if `apply` did not check again.
         self.publish("after the plan").await;
         plan.steps.truncate(self.steps);
         change.make::<ChangeError>(|_| Ok(plan), |_| {}).await.unwrap();
         self.publish("after the cut").await;
     }
 
-    /// Applies until nothing is left to do, and takes what came out of everywhere.
+    /// Applies until no step is left, and consumes the messages of all queues.
     async fn converge(&mut self, world: &World) {
-        // A set: between binding the new queue and unbinding the old, both get a copy.
+        // A set: between binding the new queue and unbinding the old one, both get a copy.
         let mut found = BTreeSet::new();
         let work = async || {
             let management = world.management();
             let change = TopologyChange::new(&management, &self.after);
             let (mut plan, _) = change.plan().await.unwrap();
-            // Nobody takes the lock for nothing, a score of them at once.
+            // Without a change no client takes the lock: about twenty run at once.
             if !plan.is_empty() {
                 plan = change.apply().await.unwrap();
             }

@@ -1,16 +1,16 @@
-//! Each invariant of `sql/invariants.sql` is found broken when it is.
+//! A violation of each invariant of `sql/invariants.sql` is found.
 
 use crate::support::{
     World,
     orders::{WRITTEN, broken},
 };
 
-/// What is done to the database, and the beginning of what is then found.
+/// A statement, and the beginning of the violation that it causes.
 type Plant = (&'static str, &'static str);
-/// Which orders are answered how, and the beginning of what is then found.
+/// Answers to orders, and the beginning of the violation that they cause.
 type Answered = (&'static [(&'static str, &'static str)], &'static str);
 
-/// What the customers of the five orders were really answered.
+/// The true answers to the customers of the five orders.
 const ANSWERS: [(&str, &str); 5] = [
     ("closed-0", "created"),
     ("closed-0", "refused"),
@@ -106,7 +106,7 @@ async fn each_invariant_is_found_broken() {
         client.batch_execute("ROLLBACK").await.unwrap();
         assert!(broken.len() == 1 && broken[0].starts_with(found), "{plant}: {broken:#?}");
     }
-    // By the time of its commit, whatever the row says.
+    // The time of the commit counts, whatever the row contains.
     let commits_early =
         "UPDATE closures SET due_at = now() + interval '1 h', closed_at = now() + interval '2 h'";
     client.batch_execute(commits_early).await.unwrap();

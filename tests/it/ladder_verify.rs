@@ -32,7 +32,7 @@ async fn a_fresh_ladder_answers_at_each_place() {
     assert_eq!(world.take("orders.parked").await.len(), 0);
 }
 
-/// Only what goes through the place is lost.
+/// Only messages through the place are lost.
 #[apply(world_test)]
 async fn a_place_that_does_not_lead_on() {
     let world = World::applied(&small()).await;

@@ -1,4 +1,4 @@
-//! Order services in other languages, against the real worker process: those of `examples`.
+//! Order services in other languages (`examples`), against the real worker process.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -22,7 +22,7 @@ after = "30m"
 after = ["1s"]
 "#;
 
-/// By their messages, and not before their time.
+/// Asserts that messages closed the orders, and not before their deadlines.
 async fn assert_closed_by_message(world: &World, count: i64) {
     world.until_closed(usize::try_from(count).unwrap()).await;
     world.assert_invariants().await;
@@ -48,21 +48,21 @@ async fn a_python_order_service_out_of_the_tutorial_gets_its_orders_closed() {
     assert!(!process.log().contains("ERROR"), "{}", process.log());
 }
 
-/// One of `examples`, which publishes a due notice for each line of its input.
+/// An order service of `examples`, which publishes a due notice for each line of its input.
 struct OrderService(&'static str);
 
 impl OrderService {
-    /// None where the machine lacks its language.
+    /// Runs it; `None` if the machine lacks its language.
     fn run(&self, world: &World, more: &[&str], lines: &str) -> Option<Run> {
         let mut command = program(&Path::new(env!("CARGO_MANIFEST_DIR")).join(self.0))?;
         command.arg(world.broker_url()).arg("unpaid").args(more);
         Some(finish(command, Some(lines.as_bytes())))
     }
 
-    /// What an example has to do, in each language.
+    /// Tests the duties of an example.
     async fn does_its_work(&self) {
         let world = World::empty().await;
-        // No exchange, no answer but the end of the channel.
+        // Without the exchange, the only answer is the end of the channel.
         let Some(run) = self.run(&world, &[], "4711 2026-11-20T10:30:00Z 30m\n") else { return };
         assert!(run.code != Some(0) && run.stdout.is_empty(), "{run}");
         self.says_what_is_not_published(&world).await;
@@ -72,12 +72,12 @@ impl OrderService {
         let file = file.to_str().unwrap();
         let run = ladder.overdue(&["export", "--format", "ladder"]);
         std::fs::write(file, run.stdout).unwrap();
-        // A second on the broker, the rest with the worker.
+        // The notice waits a second on the broker, and the remaining time with the worker.
         self.has_its_orders_closed(&ladder, &[file], "1500").await;
         self.has_its_orders_closed(&World::new().await, &[], "1s").await;
     }
 
-    /// By their messages; twice, as after a lost connection.
+    /// Asserts that the messages close the orders; they are published twice, as after a lost connection.
     async fn has_its_orders_closed(&self, world: &World, more: &[&str], delay: &str) {
         let worker = world.worker();
         world.orders("4711", 10, 1_500).await;
@@ -97,7 +97,7 @@ impl OrderService {
         assert_eq!((counts.parked, counts.swept), (0, 0), "{counts:?}");
     }
 
-    /// The first that the broker returns or nacks is named, and the end.
+    /// The program names the first message that the broker returns or nacks, and ends.
     async fn says_what_is_not_published(&self, world: &World) {
         let lines = "4711 2026-11-20T10:30:00Z 30m\n4712 2026-11-20T10:30:00Z 30m\n";
         world.exchange("orders.in", "topic", json!({})).await;
@@ -114,13 +114,13 @@ impl OrderService {
         assert!(!run.stderr.contains("4712") && run.stdout.is_empty(), "{run}");
     }
 
-    /// The golden vectors, and what the messages look like.
+    /// Compares paths with the golden vectors, and checks the messages.
     async fn knows_each_way_on_a_ladder(&self, world: &World) {
         let vectors: Value =
             serde_json::from_str(include_str!("../../examples/ladder-vectors.json")).unwrap();
         let (mut ladders, wire) = (vectors.as_array().unwrap().clone(), world.wire().await);
         if Path::new(self.0).extension().is_some_and(|end| end == "java") {
-            // The one that is in its source.
+            // Only the ladder in its source.
             ladders.truncate(1);
         }
         for ladder in ladders {
@@ -160,7 +160,7 @@ impl OrderService {
                 }
             }
             assert_eq!(seen, expected.collect::<BTreeSet<_>>());
-            // What the ladder does not hold is refused before it is sent.
+            // The program refuses a delay beyond the ladder before it sends anything.
             for case in wrong {
                 let refused = run(line(&case));
                 assert!(refused.code != Some(0) && refused.stdout.is_empty(), "{refused}");

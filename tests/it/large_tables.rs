@@ -5,7 +5,7 @@ use crate::{
     support::{Run, World, process::finish, until},
 };
 
-/// The counts of PostgreSQL's statistics are complete once the sessions of the check have ended.
+/// PostgreSQL's statistics are complete once the sessions of the check have ended.
 async fn check_as_role(world: &World, url: &str) -> Run {
     let sessions =
         format!("SELECT count(*) FROM pg_stat_activity WHERE usename = '{}'", world.schema);
@@ -16,7 +16,7 @@ async fn check_as_role(world: &World, url: &str) -> Run {
     run
 }
 
-/// Of 5,007 rows 7 are open.
+/// The table has 5,007 rows, of which 7 are open.
 #[apply(world_test)]
 async fn a_check_reads_only_open_rows_by_the_index() {
     let world = shop().await;
@@ -56,7 +56,7 @@ async fn an_index_without_the_deadline_is_named_if_many_rows_are_open() {
              ANALYZE purchase",
         )
         .await;
-    // Seven rows are soon sorted.
+    // A sort of seven rows is cheap.
     check(&world).exits(0);
     world
         .sql(

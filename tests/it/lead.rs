@@ -1,4 +1,4 @@
-//! Notices come a little before their time and are held until then, by the database's clock.
+//! Notices arrive shortly before their deadline; the worker keeps them unacked until then, by the database's clock.
 
 use overdue::internals::{
     config::WorkerSettings, order::OrderId, store::orders::Effect, wire::DueNotice, worker::Counts,
@@ -10,7 +10,7 @@ use crate::support::{
     worker::{millis, settings},
 };
 
-/// What a body says of the deadline, as a difference from the truth.
+/// The deadline in a body, as a difference from the true one.
 #[derive(Clone, Copy)]
 enum Says {
     Nothing,
@@ -21,7 +21,7 @@ const TRUTH: Says = Says::Late(0);
 const HOUR_MS: i64 = 3_600_000;
 const DAY_S: i64 = 86_400;
 
-/// The statement notes what it was asked for, and when.
+/// An effect that records its arguments and times.
 fn noted() -> Effect {
     let note = "noted AS (INSERT INTO calls (id, at) SELECT unnest($1::text[]), clock_timestamp())";
     let sql = WRITTEN.replacen("\nWITH ", &format!("\nWITH {note}, "), 1);
@@ -34,7 +34,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A worker that knows the database's clock, and has asked for one order.
+    /// Starts a worker that knows the database's clock and has closed one order.
     async fn new(settings: WorkerSettings) -> Self {
         let world = World::clocked().await;
         let columns = "(id text, at timestamptz, statement bigint DEFAULT txid_current())";
@@ -46,12 +46,12 @@ impl Stage {
         Self { world, worker }
     }
 
-    /// Straight into the business queue, as if a level had let go early.
+    /// Publishes to the business queue, as after an early expiry of a level.
     async fn publish(&self, ids: &[String], says: Says) {
         publish(&self.world, ids, says).await;
     }
 
-    /// Waits until so many are held; nothing was closed meanwhile. Then it is an hour later.
+    /// Waits until `count` notices wait and none was closed; then advances the clock by an hour.
     async fn held_for_an_hour(&self, count: u64) {
         held_for_an_hour(&self.world, &self.worker, count).await;
     }
@@ -92,7 +92,7 @@ fn hold_long() -> WorkerSettings {
 
 const EARLY: &str = "calls JOIN orders USING (id) WHERE at < due_at";
 
-/// The body says when: the database hears of each order once, at its time, and of all that are due then in one statement.
+/// The body has the deadline: the database is queried about each order once, at its deadline, with one statement for all due orders.
 #[apply(world_test)]
 async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     let stage = Stage::new(hold_long()).await;
@@ -101,7 +101,7 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     stage.held_for_an_hour(50).await;
     stage.world.until_closed(51).await;
     assert_eq!((stage.count("calls").await, stage.count(EARLY).await), (50, 0));
-    // The clock may be read while they come in, and the instant of the later ones is another one then.
+    // The clock may be read between arrivals, so that later ones have another due time.
     let statements = stage.count("(SELECT DISTINCT statement FROM calls) statements").await;
     assert!(statements <= 3, "{statements} statements");
     let counts = stage.worker.stop().await;
@@ -109,7 +109,7 @@ async fn what_says_when_it_is_due_is_asked_for_once_and_then() {
     stage.world.assert_invariants().await;
 }
 
-/// The body says nothing: the effect runs once before the deadline and says how long is left, and once at the deadline.
+/// The body has no deadline: the effect runs once before it and returns the remaining time, and once at the deadline.
 #[apply(world_test)]
 async fn what_does_not_say_when_it_is_due_is_asked_for_once_before() {
     let stage = Stage::new(hold_long()).await;
@@ -125,7 +125,7 @@ async fn what_does_not_say_when_it_is_due_is_asked_for_once_before() {
     stage.world.assert_invariants().await;
 }
 
-/// A body that is wrong by a day costs its own order nothing: what is far away is looked up, what is over is tried.
+/// A body that is wrong by a day does not delay its order: a distant deadline is queried, and a past one is tried.
 #[apply(world_test)]
 async fn a_body_that_lies_makes_nothing_early_and_nothing_late() {
     let stage = Stage::new(hold_long()).await;
@@ -156,7 +156,7 @@ async fn what_is_paid_while_it_is_held_stays_paid() {
     stage.world.assert_invariants().await;
 }
 
-/// More than all channels of a queue may have unacked: the rest waits in the queue, and nothing goes round.
+/// The messages exceed the prefetch of all channels of a queue: the others stay in the queue, and none is requeued.
 #[apply(world_test)]
 async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
     let lead = "levels = [\"5m\", \"30m\"]\nlead = \"1m\"";
@@ -180,11 +180,11 @@ async fn what_is_early_by_the_lead_and_has_no_room_stays_in_the_queue() {
     world.until_empty("orders.unpaid").await;
 }
 
-/// Whatever the database's clock says, and whenever it is set: it alone decides, and nothing goes round. The broker's and
-/// the worker's go on as they did.
+/// The database's clock alone decides, whatever it shows and whenever it is set, and no notice is requeued. The clocks of broker and
+/// worker run on.
 #[apply(world_test)]
 async fn the_database_decides_by_its_clock_also_when_it_is_set() {
-    // Far behind, ahead; and set back in the middle of a hold.
+    // Far behind, ahead; and set back while the notices wait.
     let set = |before: &'static str, meanwhile: &'static str| async move {
         let world = World::clocked().await;
         world.clock().advance(before).await;
@@ -197,7 +197,7 @@ async fn the_database_decides_by_its_clock_also_when_it_is_set() {
         worker.until("held", |counts| counts.held >= 20).await;
         world.clock().advance(meanwhile).await;
         held_for_an_hour(&world, &worker, 20).await;
-        // What was set back is missing.
+        // The time by which the clock was set back is missing.
         if meanwhile != "0" {
             assert_eq!(world.closed().await, 1, "{before}, {meanwhile}");
             world.clock().advance("10 min").await;
@@ -209,7 +209,7 @@ async fn the_database_decides_by_its_clock_also_when_it_is_set() {
     tokio::join!(set("-5 min", "0"), set("2 h", "0"), set("0", "-10 min"));
 }
 
-/// The whole way with real clocks: levels let go early, and no order is closed before its time or takes a hop more.
+/// The whole path with real clocks: levels expire early, and no order is closed before its deadline or takes another hop.
 #[apply(world_test)]
 async fn levels_let_go_early_and_nothing_is_closed_early() {
     let (world, wire) = World::new().await.wired().await;
@@ -229,7 +229,7 @@ async fn levels_let_go_early_and_nothing_is_closed_early() {
     world.assert_invariants().await;
 }
 
-/// After an update of the program, or of the file: a worker goes on with the levels as they are, and leaves the change to
+/// After an update of the program or the file, a worker uses the levels as they are, and leaves the change to
 /// `overdue apply`.
 #[apply(world_test)]
 async fn a_worker_goes_on_with_levels_of_another_lead() {

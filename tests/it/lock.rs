@@ -1,4 +1,4 @@
-//! The lock of a topology: one change at a time, released however a change ends, and noticed when it is lost.
+//! The lock of a topology: one change at a time, released at any end of a change; its loss is noticed.
 
 use std::{
     collections::BTreeSet,
@@ -21,17 +21,17 @@ use tokio::{runtime::Handle, sync::oneshot, task::block_in_place};
 use crate::support::{World, until, world::CLASSIC};
 
 impl World {
-    /// Closes the connection that holds the lock.
+    /// Closes the lock's connection.
     pub(super) async fn close_lock(&self) {
         self.close_connection(lock::PURPOSE).await;
     }
 
-    /// What is still to be done.
+    /// Returns the remaining steps.
     async fn left(&self) -> Vec<Step> {
         TopologyChange::new(&self.management(), &self.topology).plan().await.unwrap().0.steps
     }
 
-    /// Another one gets the lock; the broker may need a moment to see that a connection is gone.
+    /// Asserts that another client gets the lock; the broker may notice the end of a connection late.
     async fn assert_lock_is_free(&self, after: &str) {
         match TopologyLock::acquire(&self.address(), &self.topology, || {}).await {
             Ok(lock) => lock.release().await,
@@ -58,13 +58,13 @@ async fn a_second_apply_waits_for_the_lock() {
     let mut rest = String::new();
     block_in_place(|| stderr.read_to_string(&mut rest)).unwrap();
     assert!(second.wait().unwrap().success(), "{rest}");
-    // The queue that was its lock may still be listed.
+    // The queue of the lock may still be listed.
     let has = world.management().observe().await.unwrap().objects;
     let missing = |queue: &&String| !has.queues.contains_key(*queue);
     assert_eq!(world.topology.objects().queues.keys().find(missing), None);
 }
 
-/// Of two topologies in one virtual host neither waits for the other.
+/// Two topologies in one virtual host do not wait for each other.
 #[apply(world_test)]
 async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
     let world = World::empty().await;
@@ -84,7 +84,7 @@ async fn a_lock_is_for_one_topology_and_needs_the_right_to_declare_its_queue() {
     );
 }
 
-/// What the administrator closes between two steps is noticed before the next one.
+/// A change notices the lost lock before its next step.
 #[apply(world_test)]
 async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
     let world = World::empty().await;
@@ -112,7 +112,7 @@ async fn a_lock_that_is_lost_stops_the_change_before_the_next_step() {
     assert_eq!(world.left().await, []);
 }
 
-/// While it waits for the counts, seconds before it deletes.
+/// The lock is lost while the change waits for counts, seconds before a deletion.
 #[apply(world_test)]
 async fn an_apply_that_loses_its_lock_deletes_nothing_and_says_that_a_part_is_done() {
     let mut world = World::new().await;

@@ -1,4 +1,4 @@
-//! The client of the management API and the connections that it keeps.
+//! The client of the management API and its connections.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -33,7 +33,7 @@ fn client(url: &str) -> Management {
     Management::new(&BrokerAddress::parse("amqp://127.0.0.1:1/%2f", Some(url)).unwrap()).unwrap()
 }
 
-/// A client of an API that answers each request in this way: status and more headers, body.
+/// A client of an API that gives each request this answer: status and more headers, body.
 async fn answering<A>(answer: A) -> Management
 where
     A: Fn(&str) -> (&'static str, &'static str) + Copy + Send + 'static,
@@ -63,8 +63,8 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> String {
     request
 }
 
-/// RabbitMQ closes a connection after five idle seconds, which a request of that moment does not survive. So the
-/// client closes it first; by default it would keep it for 90 seconds, longer than anything here waits.
+/// RabbitMQ closes a connection after five idle seconds, and loses a request of that moment. So the client closes
+/// it first; its default is 90 seconds, longer than any wait here.
 #[apply(world_test)]
 async fn an_idle_connection_is_closed_by_the_client() {
     let (listener, url) = listens().await;
@@ -79,11 +79,11 @@ async fn an_idle_connection_is_closed_by_the_client() {
     let management = client(&url);
     assert_eq!(management.policies().await.unwrap(), []);
     assert_eq!(awaited("the end of the idle connection", seen_closed.recv()).await, Some(0));
-    // Until here: a client that is gone has no connections.
+    // The client must live until here: its connections end with it.
     drop(management);
 }
 
-/// A change is a POST, which would become a GET of another URL, and be answered 200. One that names no other URL has
+/// A redirect would turn the POST of a change into a GET of another URL, with status 200. A redirect without another URL has
 /// changed nothing either.
 #[apply(world_test)]
 async fn a_redirect_is_no_answer() {
@@ -128,7 +128,7 @@ async fn behind(world: &World, url: &str, change: fn(&str) -> String) -> Managem
     Management::new(&BrokerAddress::parse(url, Some(&proxy)).unwrap()).unwrap()
 }
 
-/// A path with an empty virtual host asks about all of them: the objects of the test's own virtual host are among them.
+/// A path with an empty virtual host returns the objects of all virtual hosts, including the test's own.
 #[apply(world_test)]
 async fn objects_of_all_virtual_hosts_are_not_taken_for_those_of_one() {
     let world = World::new().await;
@@ -139,7 +139,7 @@ async fn objects_of_all_virtual_hosts_are_not_taken_for_those_of_one() {
     assert!(refused.contains("nothing is known of `/`: a proxy in between"), "{refused}");
     let kept = behind(&world, &default, str::to_owned).await;
     kept.observe().await.unwrap();
-    // A path that the API does not have is not a virtual host that is missing.
+    // A path that the API does not have is not a missing virtual host.
     let elsewhere =
         behind(&world, &world.broker_url(), |line| line.replace("/api", "/mq/api")).await;
     let refused = elsewhere.observe().await.unwrap_err().to_string();
@@ -148,7 +148,7 @@ async fn objects_of_all_virtual_hosts_are_not_taken_for_those_of_one() {
     assert!(!refused.contains("add_vhost"), "{refused}");
 }
 
-/// The management API, but what this takes a broker too long for is never answered.
+/// The management API, except requests with `is_too_much`, which are never answered.
 async fn slow(world: &World, api_call: Duration, is_too_much: fn(&str) -> bool) -> Management {
     let (listener, url) = listens().await;
     let url = url.replace("s3cret", "admin");
@@ -193,14 +193,14 @@ async fn numbers_of_many_queues_are_asked_for_page_by_page() {
     let others = |name: &&String| name.starts_with("other.");
     assert_eq!(seen.objects.queues.keys().filter(others).count(), names.len());
     assert!(names.is_subset(&management.stats_and_policies().await.unwrap().into_keys().collect()));
-    // An answer that takes too long is called that.
+    // The error names the time-out.
     let first = |request: &str| request.contains("/api/exchanges/");
     let management = slow(&world, Duration::from_secs(1), first).await;
     let silent = management.observe().await.unwrap_err().to_string();
     assert!(silent.contains("did not list the exchanges within 1s: look at"), "{silent}");
 }
 
-/// Where the environment names one for other programs.
+/// The environment configures a proxy for other programs.
 #[apply(world_test)]
 async fn no_proxy_gets_the_password() {
     let world = World::new().await;
@@ -213,7 +213,7 @@ async fn no_proxy_gets_the_password() {
     assert!(proxy.accept().is_err(), "it was asked");
 }
 
-/// A worker that declares nothing starts without the API, and a failure at its start does not tell that its user may not use it.
+/// A worker that declares nothing starts without the API. A failure at its start does not prove that its user lacks the right.
 #[apply(world_test)]
 async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
     let world = World::new().await;
@@ -232,8 +232,8 @@ async fn an_api_that_fails_while_a_worker_starts_is_asked_again() {
     until("its queue is counted", look, |seen| seen.keys().any(is_counted)).await;
 }
 
-/// A broker closes an idle connection at the very moment at which a question is on its way: the question is asked once more,
-/// on a new connection, and the broker itself answers that.
+/// A broker closes an idle connection at the moment of a request: the client repeats the request on a new connection, and the broker
+/// answers.
 #[apply(world_test)]
 async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
     let world = World::new().await;
@@ -247,7 +247,7 @@ async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
             let mut first = BufReader::new(listener.accept().await.unwrap().0);
             read_request(&mut first).await;
             first.get_mut().write_all(NOTHING).await.unwrap();
-            // Where nothing was asked for two seconds, the client has closed it: then once more.
+            // After two idle seconds the client has closed the connection; then the test tries again.
             if let Ok(began) = first.read_u8().await {
                 cut.send(began).unwrap();
                 break;
@@ -255,7 +255,7 @@ async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
         }
         let (mut second, _) = listener.accept().await.unwrap();
         let mut service = TcpStream::connect(service).await.unwrap();
-        // It ends with the client.
+        // The copy ends with the client.
         let _ = copy_bidirectional(&mut second, &mut service).await;
     });
     let broker = world.services.broker_url(&world.vhost, None);
@@ -269,7 +269,7 @@ async fn a_question_on_a_connection_that_was_just_closed_is_asked_once_more() {
     assert_eq!(seen_cut.recv().await, Some(b'G'), "it was on the connection that was kept");
 }
 
-/// A URL leaves out `.` and tabs: what is asked or deleted would be another object.
+/// A URL drops `.` and tabs: the request would read or delete another object.
 #[apply(world_test)]
 async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
     let world = World::new().await;
@@ -289,7 +289,7 @@ async fn a_name_that_a_url_cannot_have_leads_to_no_other_object() {
     assert!(world.objects().await.exchanges.contains_key("ab"));
 }
 
-/// Of an API that does not have the check.
+/// The answers of an API that does not have the check.
 fn refusing(
     status: &'static str,
     overview: &'static str,
@@ -297,7 +297,7 @@ fn refusing(
     move |it| if it.contains("/api/overview") { ("200 OK", overview) } else { (status, "{}") }
 }
 
-/// The node that is asked may have no member of a queue, and then it knows no leader: the members are asked.
+/// A node without a member of the queue knows no leader: the client queries the members.
 #[apply(world_test)]
 async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
     const SUSPECTED: &str = r#"{"status": "failed", "reason": "…", "queues": [
@@ -334,7 +334,7 @@ async fn a_queue_has_no_leader_if_none_of_its_members_leads_it() {
     let newest = r#"{"rabbitmq_version": "4.3.6"}"#;
     for (answer, is_known) in [
         (answering(|_| ("200 OK", r#"{"status": "ok"}"#)).await, true),
-        // RabbitMQ 4.0 has no such check; what 4.1 and 4.2 refuse was not tried.
+        // RabbitMQ 4.0 has no such check; the refusals of 4.1 and 4.2 were not tried.
         (answering(refusing("400 x", old)).await, true),
         (answering(refusing("404 x", newer)).await, true),
         (answering(refusing("400 x", newest)).await, false),

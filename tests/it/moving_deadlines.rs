@@ -16,7 +16,7 @@ fn hold_a_second() -> WorkerSettings {
     WorkerSettings { hold: millis("1s"), ..settings() }
 }
 
-/// The order's deadline was moved from `old` ms after its creation; nothing was closed before it, and once.
+/// Asserts that the order was closed once, and not before its deadline, which was `old` ms after its creation at first.
 async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
     world.assert_invariants().await;
     let sql = format!(
@@ -26,14 +26,14 @@ async fn assert_closed_once_at_the_new_deadline(world: &World, id: &str) {
     assert_eq!(world.number(&sql).await, 1);
 }
 
-/// One UPDATE, no message. The notice comes at the old deadline, closes nothing, and waits for exactly the rest.
+/// An UPDATE, and no message. The notice arrives at the old deadline, closes nothing, and waits for exactly the remaining time.
 #[apply(world_test)]
 async fn an_extended_deadline_needs_no_message() {
     let (world, wire) = World::clocked_of(&ladder()).await.wired().await;
     let along = wire.listen("orders.ladder.again", "#").await;
     let id = world.orders("o", 1, 1_000).await.remove(0);
     world.overdue(&["publish", &id, "--after", "1s"]).exits(0);
-    // The time stands still, so that the notice comes when 3 s are left, however slow the machine is.
+    // The clock stops, so that 3 s are left when the notice arrives, however slow the machine is.
     world.clock().stop().await;
     world.sql("UPDATE orders SET due_at = now() + interval '3 s'").await;
     let worker = world.worker_with(hold_a_second());
@@ -44,7 +44,7 @@ async fn an_extended_deadline_needs_no_message() {
     assert_closed_once_at_the_new_deadline(&world, &id).await;
     let counts = worker.stop().await;
     assert_eq!((counts.closed, counts.retried, counts.parked), (1, 0, 0), "{counts:?}");
-    // No more than the rest each time: a longer way would be late.
+    // The notice takes only levels within the remaining time: a longer one would be late.
     let sent = usize::try_from(counts.put_back).unwrap();
     let keys: Vec<String> =
         wire.take_many(&along, sent).await.into_iter().map(|message| message.key).collect();
@@ -54,12 +54,12 @@ async fn an_extended_deadline_needs_no_message() {
     assert_eq!(wire.ready(&along).await, 0, "its copies");
 }
 
-/// An UPDATE and a second message. The other one finds the order final, whichever comes first.
+/// An UPDATE and a second message. The later message finds the order final, whichever arrives first.
 #[apply(world_test)]
 async fn a_shortened_deadline_needs_a_second_message() {
     let world = World::clocked_of(&ladder()).await;
     let id = world.orders("o", 1, 3_600_000).await.remove(0);
-    // The broker's time goes on: it comes long before its deadline.
+    // The broker's time runs on: the notice arrives long before its deadline.
     world.overdue(&["publish", &id, "--after", "2s"]).exits(0);
     world.sql("UPDATE orders SET due_at = now() + interval '1 s'").await;
     let new: String = world
@@ -88,7 +88,7 @@ async fn explain_shows_a_deadline_that_was_moved() {
     let asked: jiff::Timestamp = shown["order"]["now"].as_str().unwrap().parse().unwrap();
     assert_eq!(due_at.duration_since(asked).as_mins(), 37, "{run}");
 
-    // Asking changes nothing: neither the paid one nor the overdue one.
+    // A query changes neither the paid order nor the overdue one.
     assert!(world.pay(&ids[1]).await);
     world.sql(&format!("UPDATE orders SET due_at = now() WHERE id = '{}'", ids[2])).await;
     for (id, status) in [(&ids[1], "final"), (&ids[2], "overdue")] {
@@ -102,14 +102,14 @@ async fn explain_shows_a_deadline_that_was_moved() {
     assert!(run.stderr.contains("does not know the order unheard-of"), "{run}");
 }
 
-/// The UPDATE of docs/pause.md: what is open gets an hour more, also what was due within the last one.
+/// The UPDATE of docs/pause.md: open orders get an hour more, also those that were due within the last hour.
 #[apply(world_test)]
 async fn all_deadlines_are_moved_by_one_update() {
     let page = include_str!("../../docs/pause.md");
     let update = page.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
     let world = World::clocked().await;
     world.clock().stop().await;
-    // A millisecond to come while the clock stands; in the time of PostgreSQL's commit timestamps it is over at once.
+    // Due in a millisecond, while the clock is stopped. By the time of PostgreSQL's commit timestamps it is past at once.
     let coming = world.orders("coming", 2, 1).await;
     let due = world.orders("due", 2, -60_000).await;
     let paid = world.orders("paid", 1, 1).await;
@@ -120,7 +120,7 @@ async fn all_deadlines_are_moved_by_one_update() {
     worker.until("all came", |counts| counts.put_back >= 4 && counts.already_final >= 1).await;
     assert_eq!(world.closed().await, 0);
     worker.stop().await;
-    // One that has not seen the clock before: it finds what is overdue now.
+    // This worker has not seen the earlier clock: it finds the orders that are overdue now.
     world.clock().advance("59 min 30 s").await;
     let sweep = WorkerSettings { sweep_grace: millis("1ms"), ..hold_a_second() };
     let worker = world.worker_with(sweep);

@@ -1,4 +1,4 @@
-//! Several nodes in one URL: those that are down, silent or refuse cost nothing but a moment.
+//! Several nodes in one URL: a node that is down, silent or refuses costs only a moment.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::net::TcpSocket;
 use super::parked::ends;
 use crate::support::{Proxy, Services, World, orders::written, until};
 
-/// A port on which nobody listens, and nobody else will: it is taken.
+/// Reserves a port on which no program listens.
 fn nobody() -> u16 {
     let socket: &'static TcpSocket = Box::leak(Box::new(TcpSocket::new_v4().unwrap()));
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -61,7 +61,7 @@ async fn the_first_node_that_takes_the_connection_has_it() {
     let derived = " (derived from broker.url: broker.management_url is not set)";
     let expected = format!("http://127.0.0.1:15672,127.0.0.1:15672{derived}");
     assert_eq!(address.management_display(), expected);
-    // Managed brokers have it on 443, which is asked only where its certificate is checked.
+    // Managed brokers use 443, which is tried only if the certificate is checked.
     for (url, ports) in [
         ("amqps://mq.example", "15671,mq.example:443"),
         ("amqps://mq.example?verify=verify_none", "15671"),
@@ -70,7 +70,7 @@ async fn the_first_node_that_takes_the_connection_has_it() {
         assert_eq!(address.management_display(), format!("https://mq.example:{ports}{derived}"));
     }
 
-    // A node that answers has answered for all of them.
+    // The answer of one node counts for all of them.
     let next = Proxy::to(&services.broker_socket()).await;
     let both = format!("127.0.0.1:{port},127.0.0.1:{}", next.port());
     let wrong = hosts(&url, port, &both).replace(":admin@", ":wrong@");
@@ -99,12 +99,12 @@ async fn a_worker_goes_on_at_another_node() {
     first.refuse();
     world.publish("100ms", &orders[10..]).await;
     world.until_closed(20).await;
-    // The one that lost its node, and none that failed after it: no back-off lies between the two nodes.
+    // The session that lost its node ended, and no later one failed: there is no back-off between the two nodes.
     assert_eq!(process.logged("session ended"), 1, "{}", process.log());
     assert!(first.attempts() > tried && second.attempts() > 0);
 }
 
-/// A node that takes connections and says nothing is left for the next one; a change is not made twice.
+/// The client leaves a silent node for the next one; a change is not made twice.
 #[apply(world_test)]
 async fn the_management_api_of_any_node_answers() {
     let world = World::new().await;
@@ -117,8 +117,8 @@ async fn the_management_api_of_any_node_answers() {
     };
     for hosts in [format!("127.0.0.1:{dead},{socket}"), format!("{socket},127.0.0.1:{dead}")] {
         let management = Management::new(&address(&hosts)).unwrap();
-        // The broker keeps a list that it took long for, and answers with it for a while. Beside these there may be the queue that
-        // is the lock of whoever has declared them, for a moment.
+        // The broker caches a slow list, and answers with it for a while. For a moment the list may contain the lock's queue of the client
+        // that declared the others.
         let wanted = world.topology.objects().queues.len();
         let seen = async || management.observe().await.unwrap().objects.queues.len();
         until("all are seen", seen, |seen| *seen >= wanted).await;
@@ -140,7 +140,7 @@ async fn the_management_api_of_any_node_answers() {
     assert_eq!(silent.attempts(), tried + 1);
 }
 
-/// Which of three urls is meant by a flag for a file, and what is said of a password in a command line.
+/// Each of the three URLs has a flag for a file; a password on the command line gives a warning.
 #[apply(world_test)]
 async fn urls_can_come_from_files() {
     let world = World::new().await;
@@ -167,8 +167,8 @@ async fn urls_can_come_from_files() {
     }
 }
 
-/// A wrong login ends the worker when it starts, where a person is there to correct it; later it would be an outage. A limit of
-/// connections passes, and a missing permission does not.
+/// A wrong login ends a worker at its start, where a person can correct it; later it would be an outage. The limit of connections
+/// is temporary, and a missing permission is not.
 #[apply(world_test)]
 async fn a_login_that_is_refused_at_the_start_ends_run() {
     let world = World::new().await;
@@ -188,7 +188,7 @@ async fn a_login_that_is_refused_at_the_start_ends_run() {
     assert!(doctor.stdout.contains("key max-connections"), "{doctor}");
 }
 
-/// Its session stands, and no queue has a connection.
+/// The session is open, and no queue has a connection.
 #[apply(world_test)]
 async fn a_worker_that_consumes_nothing_does_not_say_that_it_is_ready() {
     let world = World::new().await;
@@ -208,14 +208,14 @@ async fn a_worker_that_consumes_nothing_does_not_say_that_it_is_ready() {
     assert_eq!(worker.logged("queues=\"orders.unpaid\""), 1, "{}", worker.log());
 }
 
-/// It keeps its connections and answers nothing, like a machine that was frozen.
+/// The database keeps its connections and does not answer, like a frozen machine.
 #[apply(world_test)]
 async fn a_database_that_falls_silent_is_given_up() {
     let world = World::new().await;
     let proxy = Proxy::to(&world.services.database_socket()).await;
     let url = world.services.database_url(Some(proxy.port()));
     let store = Store::new(&url, &world.schema, 2).unwrap();
-    // A connection of each pool: one that is begun later has not fallen silent, it has never answered.
+    // A connection of each pool: a connection that is opened later would not have fallen silent.
     let close = Effect::close();
     store.ping().await.unwrap();
     store.run_effect(&close, &[], ClosingPath::Message).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_database_that_falls_silent_is_given_up() {
     store.ping().await.unwrap();
 }
 
-/// The first accepts connections and does not answer, like a machine that is paused.
+/// The first host accepts connections and does not answer, like a paused machine.
 #[apply(world_test)]
 async fn a_silent_host_of_the_database_costs_a_moment() {
     let world = World::new().await;
@@ -247,9 +247,9 @@ async fn a_silent_host_of_the_database_costs_a_moment() {
     let store = Store::new(&url, &world.schema, 2).unwrap();
     store.ping().await.unwrap();
     store.run_effect(&Effect::close(), &[], ClosingPath::Message).await.unwrap();
-    // Its connections are to the second one, so that is the one to ask whether it is there.
+    // The pool's connections are to the second host, so that host is checked.
     let tried = first.attempts();
-    // For one order, several times as long as the time after which the server is asked whether it is there.
+    // The statement takes several times as long as the silence after which the server is checked.
     let ids = [OrderId::parse(&world.orders("o", 1, 0).await[0]).unwrap()];
     let sql = "SELECT id AS order_id, 'already_final' AS outcome, due_at, now() AS decided_at
                FROM orders, pg_sleep(2) WHERE id = ANY ($1) AND $2::text IS NOT NULL";

@@ -1,4 +1,4 @@
-//! What docs/operations.md says is done while workers run: done here, on real services.
+//! The procedures of docs/operations.md for running workers, on real services.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::support::{WorkerProcess, World, pages::get, process::finish, python::manifests, until};
 
-/// The rights of a worker, as docs/permissions.md has them.
+/// The rights of a worker in docs/permissions.md.
 const WORKER: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 
-/// Writes the three files of URLs into a folder; the flags that name them.
+/// Writes the three files of URLs into a folder; returns the flags that name them.
 fn url_files(
     world: &World,
     folder: &str,
@@ -78,7 +78,7 @@ impl Users {
         Self { old_user, old_role, old, new: [new_broker, new_api, new_database] }
     }
 
-    /// Nobody uses the old ones any more, and they are deleted.
+    /// Waits until the old users have no session, and deletes them.
     async fn delete_old(&self, world: &World) {
         let role = &self.old_role;
         let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'");
@@ -93,7 +93,7 @@ async fn publish(world: &World, prefix: &str) {
     world.publish_orders("500ms", prefix, 100, 500).await;
 }
 
-/// Each order was closed once and because of its message, and no connection was lost.
+/// Asserts that each order was closed once by its message, and no connection was lost.
 async fn assert_no_outage(world: &World, processes: &[&WorkerProcess]) {
     assert_eq!(world.number("SELECT count(*) FROM closures WHERE path = 'sweep'").await, 0);
     for process in processes {
@@ -102,7 +102,7 @@ async fn assert_no_outage(world: &World, processes: &[&WorkerProcess]) {
     world.assert_invariants().await;
 }
 
-/// A worker with the new users, then the old one stops, while orders come all the time.
+/// A worker with the new users starts, then the old one stops, while orders arrive all the time.
 #[apply(world_test)]
 async fn passwords_are_rotated_by_another_worker_without_an_outage() {
     let world = World::new().await;
@@ -134,7 +134,7 @@ fn arguments(manifest: &Value, root: &str) -> Vec<String> {
     arguments.map(|it| it.as_str().unwrap().replace("/etc/overdue", root)).collect()
 }
 
-/// What the manifests would run, one after the other: the two Jobs, then a worker that becomes ready.
+/// Runs the commands of the manifests one after the other: the two Jobs, then a worker that becomes ready.
 #[apply(world_test)]
 async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
     let world = World::empty().await;
@@ -158,12 +158,12 @@ async fn the_commands_of_the_manifests_lead_to_a_worker_that_is_ready() {
     };
     for job in ["base/tables", "overlays/apply/topology"] {
         let job = &manifests(&read(&format!("deploy/kubernetes/{job}.yaml")))[0];
-        // As often as one likes.
+        // The Jobs can be repeated.
         for _ in 0..2 {
             finish(command(&arguments(job, &root)), None).exits(0);
         }
     }
-    // Where a shop has its own tables.
+    // A shop has its own tables instead.
     world.overdue(&["database", "init", "--reference-tables", "--yes"]).exits(0);
     let worker = manifests(&read("deploy/kubernetes/base/worker.yaml"));
     let mut command = command(&arguments(&worker[0], &root));

@@ -1,4 +1,4 @@
-//! Broker and database go away in mid-run and come back: no restart, nothing lost, no retry burned, nothing parked.
+//! Broker and database fail and recover: no restart, no loss, no retry used, no message parked.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ struct Run {
     orders: Vec<String>,
 }
 
-/// The levels that the orders are published to, a part of them to each.
+/// The levels of the orders, each with a part of them.
 const LEVELS: [&str; 4] = ["100ms", "300ms", "500ms", "1s"];
 const PART: usize = 100;
 const ALL: usize = LEVELS.len() * PART;
 
-/// A worker process behind proxies, and orders whose messages come in the course of a second and a half. There are too few orders for a
-/// burst, so each is closed by its message.
+/// Starts a worker process behind proxies, and creates orders whose messages arrive within a second and a half. The orders are too few for
+/// a burst, so each is closed by its message.
 async fn run() -> Run {
     let world = World::new().await;
     let broker = Proxy::to(&world.services.broker_socket()).await;
@@ -38,19 +38,19 @@ async fn run() -> Run {
 }
 
 impl Run {
-    /// Publishes the orders over several levels, so that they come out before, in and after the outage.
+    /// Publishes the orders over several levels, so that they arrive before, during and after the outage.
     async fn publish(&self) {
         self.publish_parts(0..LEVELS.len()).await;
     }
 
-    /// Returns when some are closed and the last ones were published just now.
+    /// Returns when some orders are closed and the last ones were published just now.
     async fn publish_until_some_closed(&self) {
         self.publish_parts(0..3).await;
         self.world.until_closed(1).await;
         self.publish_parts(3..LEVELS.len()).await;
     }
 
-    /// All but the first.
+    /// Publishes all parts but the first.
     async fn publish_rest(&self) {
         for (part, level) in self.orders[1..].chunks(PART).zip(LEVELS) {
             self.world.publish(level, part).await;
@@ -70,34 +70,34 @@ impl Run {
         world.until_empty("orders.unpaid").await;
         assert!(process.is_running());
         world.assert_invariants().await;
-        // Nothing was retried, and nothing was given up.
+        // No order was retried or parked.
         assert!(!process.log().contains("parked"), "{}", process.log());
         world.parked(0).await;
         process.stops().await;
         let log = process.log();
-        // Put back may be what the statements of a session before still hold.
+        // Orders may be requeued while statements of an earlier session still lock them.
         assert!(log.contains("retried=0 parked=0"), "{log}");
     }
 }
 
-/// So many attempts in vain that the pauses between them have reached their longest.
+/// Failed attempts after which the pauses between them are at their maximum.
 const MANY: usize = 6;
 const LONGEST_PAUSE_MS: u64 = 5_000;
 
-/// The pauses that were announced, in milliseconds.
+/// The pauses in the log, in milliseconds.
 fn pauses(log: &str) -> Vec<u64> {
     let values = log.split("retry_in_ms=").skip(1);
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     values.map(|text| digits(text).parse().unwrap()).collect()
 }
 
-/// After the peer is back, the first attempt that begins is the one that succeeds, and it is five seconds off at most.
+/// After the recovery of the peer, the first new attempt succeeds, and it begins within five seconds.
 async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnce(&Run)) {
     back(&run);
     let before = run.process.logged(failed);
     run.world.until_closed(ALL).await;
     let log = run.process.log();
-    // One may have been under way.
+    // An attempt may have been running.
     assert!(run.process.logged(failed) <= before + 1, "{log}");
     let pauses = pauses(&log);
     assert!(pauses.len() >= before, "{log}");
@@ -105,7 +105,7 @@ async fn goes_on_with_the_first_attempt(run: Run, failed: &str, back: impl FnOnc
     run.ends_well().await;
 }
 
-/// The attempt that is under way when a frozen peer answers again succeeds: nothing waits for another one.
+/// The attempt that runs when a frozen peer answers again succeeds: no second attempt is needed.
 #[apply(world_test)]
 async fn a_broker_that_is_cut_off_or_frozen_is_waited_for() {
     let after = |fault: fn(&Proxy), failures: usize| async move {
@@ -123,7 +123,7 @@ async fn a_broker_that_is_cut_off_or_frozen_is_waited_for() {
     );
 }
 
-/// Messages stay unacked meanwhile, and no worker gives them back.
+/// Messages stay unacked meanwhile, and no worker requeues them.
 #[apply(world_test)]
 async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
     let after = |fault: fn(&Proxy), failures: usize| async move {
@@ -138,7 +138,7 @@ async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
         goes_on_with_the_first_attempt(run, "orders cannot be closed", |run| run.database.pass())
             .await;
     };
-    // Idle connections that are cut are replaced without a word.
+    // Broken idle connections are replaced without a log line.
     tokio::join!(
         after(Proxy::cut, 0),
         after(Proxy::refuse, MANY),
@@ -146,7 +146,7 @@ async fn a_database_that_is_cut_off_or_frozen_is_waited_for() {
     );
 }
 
-/// The safety net needs no broker.
+/// The sweep needs no broker.
 #[apply(world_test)]
 async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     let world = World::new().await;
@@ -171,13 +171,13 @@ async fn while_the_broker_is_away_the_sweep_closes_what_is_overdue() {
     process.stops().await;
 }
 
-/// The statement was carried out and the answer lost: asked again, the order is closed already.
+/// The statement was carried out and the answer lost: the repeated statement finds the order closed.
 #[apply(world_test)]
 async fn a_database_connection_that_is_cut_before_the_answer_closes_nothing_twice() {
     let mut run = run().await;
     let mut client = run.world.store.client().await.unwrap();
     let held = run.world.stall(&mut client, "o-0").await;
-    // Alone: this one would not wait for long for the stock that a batch beside it holds.
+    // Published alone: this batch would not wait long for stock rows that another batch locks.
     run.world.publish(LEVELS[0], &run.orders[..1]).await;
     run.world.until_stalled().await;
     run.database.freeze_to_program();

@@ -1,4 +1,4 @@
-//! What becomes of an order, by what the database says about it.
+//! The disposition of a message for each outcome of the database.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ async fn an_unpaid_order_is_closed_its_stock_released_and_the_event_published() 
     world.parked(0).await;
 }
 
-/// An event that nobody has bound a queue for is delivered to all its subscribers: it does not stay.
+/// An event without a bound queue is delivered to all its subscribers, which are none: it leaves the outbox.
 #[apply(world_test)]
 async fn an_event_without_subscribers_leaves_the_outbox() {
     let world = World::new().await;
@@ -63,14 +63,14 @@ async fn an_order_that_got_on_is_left_alone() {
     assert_eq!(worker.stop().await.closed, 0);
 }
 
-/// The levels are chosen again at each hop, and the rest of a wait is short: in the longest level the order that is due soon would wait
+/// The worker chooses a level again at each hop, and the remaining time is short: in the longest level the order would wait
 /// for 30 min.
 #[apply(world_test)]
 async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_burns_no_retry() {
     let (world, wire) = World::new().await.wired().await;
     let along = wire.listen("orders.in", "#").await;
     wire.bind(&along, "orders.again", "#").await;
-    // Between the longest level and the one before it, however slow the machine is.
+    // The deadline is between the longest level and the one before it, however slow the machine is.
     let next = world.orders("next", 1, 60_000).await;
     let soon = world.orders("soon", 10, 1_800).await;
     let far = world.orders("far", 5, 90 * 24 * 3_600 * 1_000).await;
@@ -92,7 +92,7 @@ async fn an_order_that_is_not_due_waits_in_the_levels_that_bring_it_closest_and_
     world.assert_invariants().await;
 
     worker.stops_after(0, 0).await;
-    // The published one, then the largest level that does not pass the deadline.
+    // The published hop, then the largest level that does not exceed the deadline.
     assert_eq!(hops[0].key, "100ms.unpaid");
     let level = world.topology.route("unpaid", &Delay::after("59s").unwrap()).unwrap();
     for hop in &hops[1..] {
@@ -115,7 +115,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
     notice.message_id = "mine".to_owned();
     notice.properties.correlation_id = Some("checkout-7".to_owned());
     notice.properties.timestamp_s = Some(1_700_000_000);
-    // A copy that kept it would vanish from the parking lot.
+    // A copy with the expiration would vanish from the parking lot.
     notice.properties.expiration = Some("900000".to_owned());
     world.publisher().await.publish(notice).await.unwrap();
 
@@ -147,7 +147,7 @@ async fn an_order_that_nobody_knows_goes_through_the_retry_levels_and_is_parked_
 
 #[apply(world_test)]
 async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
-    // However slow the machine is, there are retries left when the order is committed.
+    // Long retries, so that some are left when the order is committed, however slow the machine is.
     let text = crate::support::world::TOPOLOGY.replace(
         r#"after = ["100ms", "200ms", "300ms"]"#,
         r#"after = ["1s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s", "2s"]"#,
@@ -167,7 +167,7 @@ async fn an_order_committed_after_its_message_came_is_closed_by_a_retry() {
 async fn fifty_copies_of_a_message_close_the_order_once() {
     let (world, wire) = World::new().await.wired().await;
     let orders = world.orders("o", 4, 0).await;
-    // All there before the worker is, so that they meet in batches: 200 in one, then in sevens.
+    // Published before the worker starts, so that they meet in batches: 200 in one, then in sevens.
     let copies: Vec<String> = orders.iter().cycle().take(200).cloned().collect();
     for batch_size in [500, 7] {
         wire.publish_all("orders.dlx", "100ms.unpaid", &copies).await;
@@ -182,7 +182,7 @@ async fn fifty_copies_of_a_message_close_the_order_once() {
     world.parked(0).await;
 }
 
-/// Ids that mean something to SQL or to a shell are ids like any other.
+/// Ids with a meaning in SQL or in a shell are ids like any other.
 #[apply(world_test)]
 async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
     const BARE: [&str; 9] = [
@@ -225,7 +225,7 @@ async fn a_body_is_the_bare_id_or_json_whatever_the_content_type_says() {
     world.assert_invariants().await;
 }
 
-/// Bodies of another program, with hints that are local times: the orders are closed by their messages all the same.
+/// Bodies of another program, with hints in local time: the messages close their orders anyway.
 #[apply(world_test)]
 async fn hints_that_cannot_be_read_are_ignored_and_named_with_their_publisher() {
     let topology = format!("{TOPOLOGY}\n[message]\norder_id = [\"/message/orderId\"]\n");
@@ -248,7 +248,7 @@ async fn hints_that_cannot_be_read_are_ignored_and_named_with_their_publisher() 
     world.parked(0).await;
 }
 
-/// Ids at the edge of what is allowed, without a message-id, so that the worker makes one up for the copy.
+/// Ids at the limit, without a message-id, so that the worker creates one for the copy.
 #[apply(world_test)]
 async fn the_longest_order_ids_can_be_closed_put_back_and_parked() {
     let world = World::new().await;

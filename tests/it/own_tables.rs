@@ -1,4 +1,4 @@
-//! Tables of another shape: the page that explains them is run, statement by statement and command by command.
+//! Tables of another shape: the test runs their page, statement by statement and command by command.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ use crate::{
 const PAGE: &str = "docs/your-own-tables.md";
 const EXAMPLE: &str = "examples/own-tables";
 const FILES: [&str; 3] = ["tables.sql", "overdue.toml", "topology.toml"];
-/// Said of the example's table, beside what is read from it.
+/// Answers about the example's table, in addition to what init reads from it.
 const ANSWERS: [&str; 8] =
     ["--table", "purchase", "--open", "state=10", "--set", "state=90", "--since", "all"];
 
@@ -61,7 +61,7 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
         match language.as_str() {
             "sh" => stdout = run_commands(&world, &text, &mut worker).await,
             "sql" => gave += usize::from(run_statement(&world, &text).await),
-            // What the command before it prints.
+            // The output of the command before it.
             "text" => {
                 assert_eq!(stdout.replace(&world.schema, "public"), text);
                 printed += 1;
@@ -74,7 +74,7 @@ async fn the_page_leads_from_tables_to_an_expired_purchase() {
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 }
 
-/// The example's tables, with keys of a type; the effect, as `overdue init` writes it for them.
+/// The example's tables, with keys of this type, and their effect as `overdue init` writes it.
 pub(super) async fn shop(key: &str) -> (World, Effect) {
     let world = World::empty().await;
     let tables =
@@ -89,7 +89,7 @@ pub(super) async fn shop(key: &str) -> (World, Effect) {
     (world, effect)
 }
 
-/// The files of the example with an effect in SQL, where the world's commands run.
+/// Writes the files of the example with an effect in SQL into the world's folder.
 pub(super) fn write_example(world: &World) {
     for (name, path) in [
         ("topology.toml", "examples/own-tables/topology.toml"),
@@ -101,7 +101,7 @@ pub(super) fn write_example(world: &World) {
     }
 }
 
-/// The files that `shop` has had made, where the world's commands run.
+/// Writes the files that `shop` has made into the world's folder.
 pub(super) fn write_made(world: &World) {
     for (name, path) in
         [("topology.toml", "made/topology.toml"), ("overdue.toml", "made/overdue.toml")]
@@ -110,7 +110,7 @@ pub(super) fn write_made(world: &World) {
     }
 }
 
-/// The files of an effect, where the world's commands run.
+/// Writes the files of an effect into the world's folder.
 pub(super) async fn write_effect(world: &World, effect: &Effect) {
     let statements = world.store.statements(effect).await.unwrap();
     let write = |name: &str, sql: &str| fs::write(world.dir.path().join(name), sql).unwrap();
@@ -149,7 +149,7 @@ async fn keys_of_any_type_are_found_by_their_index() {
         let found = plan(overdue_sql, "(500, 0, '-infinity', '')").await;
         assert!(found.contains("using purchase_waiting"), "{key}\n{found}");
 
-        // No deadline is before the beginning.
+        // No deadline is earlier.
         world
             .sql(
                 "UPDATE purchase SET pay_until = '-infinity'
@@ -163,7 +163,7 @@ async fn keys_of_any_type_are_found_by_their_index() {
         let earliest = "SELECT purchase_no::text FROM purchase WHERE pay_until = '-infinity'";
         assert_eq!(page[0].get::<_, &str>(0), world.texts(earliest).await[0], "{key}");
 
-        // Some of them, one that is unknown, and one that comes twice.
+        // Some of the orders, an unknown one, and one twice.
         let first = "SELECT purchase_no::text FROM purchase ORDER BY pay_until LIMIT 5";
         let ids = world.texts(first).await;
         let mut ids: Vec<OrderId> = ids.iter().map(|id| OrderId::parse(id).unwrap()).collect();
@@ -177,7 +177,7 @@ async fn keys_of_any_type_are_found_by_their_index() {
     }
 }
 
-/// 2,995 purchases that no message comes for, a page of 500 after the other.
+/// 2,995 purchases without a message, in pages of 500.
 #[apply(world_test)]
 async fn the_sweep_goes_through_keys_that_are_numbers() {
     let (world, effect) = shop("bigint").await;
@@ -194,12 +194,12 @@ async fn the_sweep_goes_through_keys_that_are_numbers() {
     let worker = world.worker_of(effect, settings);
     world.until_rows("purchase WHERE state = 90", 2995).await;
     assert_eq!(world.number("SELECT on_hand::bigint FROM article").await, 2995);
-    // What was committed is counted a moment later, and not where the worker is stopped meanwhile.
+    // The worker counts rows a moment after their commit, but not if it is stopped meanwhile.
     until("counted", async || worker.counts().swept, |swept| *swept >= 2995).await;
     assert_eq!(worker.stop().await.swept, 2995);
 }
 
-/// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
+/// PostgreSQL counts a row whose change a BEFORE trigger has undone as updated, and returns it by RETURNING.
 #[apply(world_test)]
 async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
     let (world, effect) = shop("bigint").await;
@@ -213,7 +213,7 @@ async fn a_row_whose_state_a_trigger_keeps_gives_nothing_back() {
         )
         .await;
     let ids = ["1", "2"].map(|id| OrderId::parse(id).unwrap());
-    // Each sweep asks again.
+    // Each sweep queries the row again.
     for path in [ClosingPath::Message, ClosingPath::Sweep] {
         let outcomes = world.store.run_effect(&effect, &ids, path).await.unwrap();
         assert!(outcomes[0].is_guarded(), "{outcomes:?}");
@@ -234,7 +234,7 @@ fn says(run: &Run, parts: &[&str]) {
     }
 }
 
-/// It writes nothing, and says what is missing.
+/// The check writes nothing, and reports what is missing.
 #[apply(world_test)]
 async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     let (world, _) = shop("bigint").await;
@@ -268,12 +268,12 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     let changed =
         [world.rows_of("purchase WHERE state = 90").await, world.rows_of("closures").await];
     assert_eq!(changed, [0, 0]);
-    // The same statement serves a rebuild.
+    // A rebuild uses the same statement.
     world.sql("UPDATE purchase SET pay_until = '2099-01-01' WHERE purchase_no = 2").await;
     let run = world.overdue(&["rebuild"]);
     says(&run, &["3 notices, at 5000/s", "3           1"]);
 
-    // An index that is missing, and rows that are changed in no order.
+    // An index is missing, and the rows are changed in no order.
     world.sql("ALTER TABLE purchase_line DROP CONSTRAINT purchase_line_pkey").await;
     let path = world.dir.path().join("expire.sql");
     let sql = fs::read_to_string(&path).unwrap();
@@ -287,7 +287,7 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     let both = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(both.contains("effect expire reads purchase_line from end to end"), "{doctor}");
 
-    // A line that PostgreSQL does not understand.
+    // A line that PostgreSQL refuses.
     fs::write(&path, sql.replace("asked.state = '10'", "asked.stat = '10'")).unwrap();
     let run = ends(&world, 78, &["effect", "check", "expire"]);
     let line = 1 + sql.lines().position(|line| line.contains("asked.state = '10'")).unwrap();
@@ -296,7 +296,7 @@ async fn an_effect_is_checked_on_the_live_schema_and_nothing_of_it_stays() {
     assert!(run.stderr.contains("correct the name of the column"), "{run}");
 }
 
-/// What `init` writes for the example's table is the example, whole.
+/// The files of `init` for the example's table are equal to the example.
 #[apply(world_test)]
 async fn init_writes_the_files_of_the_example() {
     let world = World::empty().await;
@@ -308,7 +308,7 @@ async fn init_writes_the_files_of_the_example() {
     }
 }
 
-/// An amount in the row itself, and names that have to be quoted; from the files to a closed row.
+/// An amount in the row itself, and names that must be quoted; from the files to a closed row.
 #[apply(world_test)]
 async fn init_writes_what_closes_the_rows_of_any_table() {
     let world = World::empty().await;
@@ -335,7 +335,7 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     let back = "events.Seats += row.seats WHERE events.id = row.event_id";
     let init = ["init", "--table", "order", "--since", "all", "--release", back];
     let run = ends(&world, 0, &init);
-    // It says which index the sweep needs: as it stands there, but CONCURRENTLY waits for the transactions of all other tests.
+    // The command prints the index for the sweep. The test leaves out CONCURRENTLY, which waits for the transactions of all other tests.
     let index = run.stdout.lines().find(|it| it.contains("CREATE INDEX CONCURRENTLY")).unwrap();
     assert!(
         index.contains(&format!(" ON {}.\"order\" (hold_until, \"user\")", world.schema)),
@@ -364,13 +364,13 @@ async fn init_writes_what_closes_the_rows_of_any_table() {
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 }
 
-/// By the list of the server that the tests have: a newer one may have more.
+/// The words are from the test server's list; a newer server may have more.
 #[apply(world_test)]
 async fn words_that_postgresql_reserves_are_quoted() {
     let world = World::empty().await;
     let words = world.texts("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')").await;
     let mut bare: Vec<&String> = Vec::new();
-    // An index has 32 columns at the most, and the deadline is one.
+    // An index has at most 32 columns, and the deadline is one.
     for (number, names) in words.chunks(31).enumerate() {
         let columns: Vec<String> = names.iter().map(|name| format!("\"{name}\" int, ")).collect();
         let columns = columns.concat();

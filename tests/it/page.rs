@@ -1,8 +1,8 @@
-//! Pages whose blocks of code are run, one after the other.
+//! Runs the blocks of code of a page, one after the other.
 
 use crate::support::{WorkerProcess, World, until};
 
-/// Of a file below the root of the repository.
+/// Reads a file of the repository.
 pub(super) fn read(path: &str) -> String {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(root.join(path)).unwrap()
@@ -16,13 +16,13 @@ pub(super) fn blocks(page: &str) -> Vec<(String, String)> {
     blocks.map(|(language, text)| (language.to_owned(), text.to_owned())).collect()
 }
 
-/// The file that a block is, if its first line says so.
+/// Name and content of the file that a block is, if its first line names one.
 pub(super) fn file_of(text: &str) -> Option<(&str, &str)> {
     let (first, rest) = text.split_once('\n')?;
     Some((first.trim_start_matches(['-', '#', ' ']).strip_prefix("file: ")?, rest))
 }
 
-/// Runs commands as a user who answers yes; what they print. `overdue run` becomes the worker.
+/// Runs commands as a user who answers yes; returns their output. `overdue run` becomes the worker.
 pub(super) async fn run_commands(
     world: &World,
     text: &str,
@@ -49,8 +49,8 @@ pub(super) async fn run_commands(
     printed
 }
 
-/// Runs a statement, with the test's schema and role in place of the page's; and if it says what it gives, waits for that. Whether it
-/// says so.
+/// Runs a statement, with the test's schema and role instead of the page's. If the statement shows its result, waits for that result.
+/// Returns whether it did.
 pub(super) async fn run_statement(world: &World, text: &str) -> bool {
     let here = text
         .replace("overdue.", &format!("{}.", world.schema))
@@ -70,7 +70,7 @@ pub(super) async fn run_statement(world: &World, text: &str) -> bool {
     true
 }
 
-/// A page of topology files, commands, and what these print; how often it shows that.
+/// Runs a page of topology files, commands and their output; returns the number of outputs.
 async fn run_page(world: &World, page: &str) -> usize {
     let (mut printed, mut shown) = (String::new(), 0);
     for (language, text) in blocks(page) {
@@ -90,7 +90,7 @@ async fn run_page(world: &World, page: &str) -> usize {
     shown
 }
 
-/// docs/several-shops.md: the messages of one are not in the levels of the other.
+/// docs/several-shops.md: the messages of one shop are not in the levels of the other.
 #[apply(world_test)]
 async fn several_shops_are_beside_each_other_as_the_page_says() {
     let world = World::empty().await;
@@ -100,7 +100,7 @@ async fn several_shops_are_beside_each_other_as_the_page_says() {
     assert_eq!(waiting, [1, 1]);
 }
 
-/// docs/change-a-delay.md: what waits in the old level stays there, and what comes later waits in the new one.
+/// docs/change-a-delay.md: waiting messages stay in the old level, and later ones wait in the new one.
 #[apply(world_test)]
 async fn a_delay_is_changed_as_the_page_says() {
     let (world, wire) = World::empty().await.wired().await;

@@ -1,4 +1,4 @@
-//! `overdue parked` on a broker that takes its time: a quiet second says nothing about what is on its way.
+//! `overdue parked` on a slow broker: a quiet second does not prove that no delivery follows.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
@@ -14,9 +14,9 @@ const METHOD: u8 = 1;
 const DELIVER: [u8; 4] = [0, 60, 0, 60];
 const DECLARE_OK: [u8; 4] = [0, 50, 0, 11];
 
-/// Passes on what a broker sends, but deliveries only before the second answer to a question on their channel, which is
-/// as late as they may be. The first answer may overtake them: a channel asks the queue, and does not look at its
-/// deliveries before it has its answer.
+/// Forwards the broker's frames, but delays deliveries up to the second answer to a request on their channel, the latest possible
+/// moment. The first answer may overtake them: a channel queries the queue, and reads no deliveries before it has the
+/// answer.
 async fn hold_back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
     let (mut held, mut on, mut answers) = (Vec::new(), None, 0);
     let mut start = [0; 7];

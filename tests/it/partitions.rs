@@ -1,4 +1,4 @@
-//! Orders partitioned by the day of their deadline: the page about them is run, and its statements keep their plans.
+//! Orders partitioned by the day of their deadline: the test runs their page, and checks the plans of its statements.
 
 use overdue::internals::{
     order::{OrderId, Outcome},
@@ -25,10 +25,10 @@ fn the_page_shows_the_tables_of_the_example() {
     assert_eq!(tables.1, read(&format!("{EXAMPLE}/tables.sql")));
 }
 
-/// Partitions of ten days that are over, of today, and of thirty to come.
+/// Partitions of ten past days, of today, and of thirty to come.
 const PARTITIONS: usize = 41;
 
-/// The tables of the page; the effect of the page.
+/// The tables and the effect of the page.
 async fn shop() -> (World, Effect) {
     let world = World::empty().await;
     world.store.init(&world.schema, false).await.unwrap();
@@ -46,7 +46,7 @@ async fn shop() -> (World, Effect) {
     (world, effect)
 }
 
-/// 1 to 3000 of the last hour, some of other days, and one that is not due.
+/// Orders 1 to 3000 of the last hour, some of other days, and one that is not due.
 async fn filled() -> (World, Effect) {
     let (world, effect) = shop().await;
     world
@@ -62,7 +62,7 @@ async fn filled() -> (World, Effect) {
     (world, effect)
 }
 
-/// The contract, wherever the order is: due, paid, not due, unknown, twice, in another spelling, locked.
+/// The contract for an order in any partition: due, paid, not due, unknown, twice, in another spelling, locked.
 #[apply(world_test)]
 async fn an_order_is_found_in_any_partition() {
     let (world, effect) = filled().await;
@@ -97,7 +97,7 @@ async fn an_order_is_found_in_any_partition() {
     assert_eq!(world.number(once).await, 606);
 }
 
-/// What a worker sweeps, from the oldest day on.
+/// A worker sweeps from the oldest day on.
 #[apply(world_test)]
 async fn the_sweep_goes_through_the_days() {
     let (world, effect) = filled().await;
@@ -114,7 +114,7 @@ async fn the_sweep_goes_through_the_days() {
     assert_eq!(world.number("SELECT count(*) - count(DISTINCT order_id) FROM closures").await, 0);
 }
 
-/// A deadline that moves over midnight while the row is asked for: busy, or asked again, and never twice.
+/// A deadline moves past midnight during the statement: the row is busy or queried again, and never closed twice.
 #[apply(world_test)]
 async fn a_deadline_that_moves_to_another_day_is_found_there() {
     let (world, effect) = filled().await;
@@ -140,13 +140,13 @@ async fn a_deadline_that_moves_to_another_day_is_found_there() {
     assert!(matches!(asked[..], [Outcome::Closed { .. }]), "{asked:?}");
 }
 
-/// Lines of a generic plan, as a worker's session makes it; `arguments` are what partitions are left out by.
+/// Lines of a generic plan, as a worker's session makes it; PostgreSQL prunes partitions by `arguments`.
 async fn plan(world: &World, sql: &str, types: &str, arguments: &str) -> Vec<String> {
     let client = world.store.client().await.unwrap();
     let settings =
         "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
     client.batch_execute(&format!("{settings}; PREPARE it {types} AS {sql}")).await.unwrap();
-    // A plan that is only explained has all partitions; one that begins has those that are left.
+    // EXPLAIN alone shows all partitions; an executed plan shows only the remaining ones.
     let rows = client
         .query(&format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE it {arguments}"), &[])
         .await
@@ -159,7 +159,7 @@ fn scans<'a>(plan: &'a [String], of: &str) -> Vec<&'a str> {
     plan.iter().filter(|line| line.contains(of)).map(String::as_str).collect()
 }
 
-/// The pages of sweep, burst, `status` and `rebuild`: each by its index, in the order of the days, without a sort.
+/// The pages of sweep, burst, `status` and `rebuild`: each uses its index, in the order of the days, without a sort.
 #[apply(world_test)]
 async fn pages_are_read_by_the_index_of_the_days_that_matter() {
     let (world, effect) = filled().await;
@@ -167,9 +167,9 @@ async fn pages_are_read_by_the_index_of_the_days_that_matter() {
     let pages = [
         // 11 days to now.
         ("(500, 0, '-infinity', '')", 11),
-        // Behind an order of today: today.
+        // After an order of today: today.
         ("(2000, 0, now() - interval '1 s', '1')", 2),
-        // All that are open, a hundred years ahead.
+        // All open orders, a hundred years ahead.
         ("(5000, -3153600000000, '-infinity', '')", PARTITIONS),
     ];
     for (arguments, most) in pages {
@@ -212,7 +212,7 @@ async fn a_batch_of_messages_looks_into_three_partitions() {
             plan(&world, &statement, types, &format!("(ARRAY['11', '12', '13'], {bounds})")).await;
         let text = plan.join("\n");
         assert!(!text.contains("Seq Scan"), "{text}");
-        // Locking, updating, and what is busy.
+        // Scans to lock, to update, and to find busy rows.
         let scans = scans(&plan, "_pkey on purchase_2");
         assert!((1..=3 * most).contains(&scans.len()), "{most}: {}\n{text}", scans.len());
         let ran = scans.iter().filter(|line| !line.contains("never executed")).count();
@@ -221,7 +221,7 @@ async fn a_batch_of_messages_looks_into_three_partitions() {
     assert_eq!(world.number("SELECT count(*) FROM closures").await, 3);
 }
 
-/// What a person types.
+/// The commands for people.
 #[apply(world_test)]
 async fn the_commands_work_on_partitions() {
     let (world, effect) = filled().await;

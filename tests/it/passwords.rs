@@ -1,4 +1,4 @@
-//! Passwords that change while a worker runs: the files with its URLs are read again when a login is refused.
+//! Passwords change while a worker runs: it reads the files with its URLs again after a refused login.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{WorkerProcess, World, until, users::PASSWORD};
 
-/// In place of each password of before.
+/// The new password for each old one.
 const NEXT: &str = "next";
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
         fs::write(file, next).unwrap();
     }
 
-    /// The old one is refused from now on, and no session stands.
+    /// Changes the password at the broker and ends all sessions.
     async fn change_at_the_broker(&self) {
         let user = format!("{}-user", self.vhost);
         let body = json!({ "password": NEXT, "tags": "management" });
@@ -76,7 +76,7 @@ async fn a_worker_goes_on_with_what_the_files_have_then() {
     worker.stopped().await;
 }
 
-/// The broker may refuse it for ever; the database for ten minutes, which are two seconds here.
+/// The broker may refuse the login forever; the database for ten minutes, which are two seconds here.
 #[apply(world_test)]
 async fn refusals_of_the_database_end_the_worker_and_those_of_the_broker_do_not() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! The least rights that `overdue permissions` prints, against a real broker: they suffice, none of them can go,
-//! and they reach no further.
+//! The least rights that `overdue permissions` prints, on a real broker: they are sufficient, each is necessary, and they
+//! reach no further.
 
 pub(crate) mod commands;
 mod database;
@@ -15,7 +15,7 @@ use overdue::internals::{
 
 use crate::support::World;
 
-/// What is asked for in these tests, users included.
+/// The request for rights in these tests, with users.
 fn request(world: &World) -> Request {
     Request {
         vhost: world.vhost.clone(),
@@ -29,7 +29,7 @@ fn role(topology: &Topology, name: &str) -> Role {
     Role::all(topology).into_iter().find(|role| role.name == name).unwrap()
 }
 
-/// A user with the rights and the tag of `role`, as they would be printed.
+/// Creates a user with the rights and the tag of `role`, as printed.
 async fn login(world: &World, role: &Role, request: &Request) -> String {
     let user = request.user(role);
     world.user_named(&user, &tags(role)).await;
@@ -38,7 +38,7 @@ async fn login(world: &World, role: &Role, request: &Request) -> String {
     user
 }
 
-/// The tags of a role, as the broker takes them.
+/// The tags of a role in the broker's format.
 fn tags(role: &Role) -> String {
     role.tag.iter().map(|tag| tag.name).collect()
 }

@@ -1,4 +1,4 @@
-//! The publisher: confirmed, returned, refused, unknown; each told to the one who published it.
+//! The publisher: confirmed, returned, refused, unknown; each caller gets the answer to its message.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn plain_exchange(wire: &Wire) -> String {
     wire.listen("plain", "there").await
 }
 
-/// Two thousand pipelined by eight tasks on clones of one publisher, whose ids repeat: each hears of its own message whether it was
+/// Eight tasks pipeline two thousand messages on clones of one publisher, with repeated ids: each learns whether its own message was
 /// confirmed, returned or refused.
 #[apply(world_test)]
 async fn each_publish_gets_the_answer_to_its_own_message() {
@@ -84,7 +84,7 @@ async fn an_exchange_that_does_not_exist_is_an_error_and_no_hang() {
     let error = awaited("the answer to a message to nowhere", answer).await.unwrap_err();
     assert!(matches!(error, PublishError::NoExchange { .. }), "{error:?}");
     assert!(error.to_string().contains("no exchange `no`"), "{error}");
-    // The broker closed the channel: this publisher is done, and says so.
+    // The broker closed the channel: this publisher reports an error from now on.
     let next = publisher.publish(message("amq.topic", "any", "m-2"));
     let error = awaited("the answer on a closed channel", next).await.unwrap_err();
     assert!(matches!(error, PublishError::Disconnected { .. }), "{error:?}");
@@ -110,7 +110,7 @@ async fn a_connection_that_ends_leaves_outstanding_confirms_unknown_and_nothing_
     let publisher = Publisher::connect(&address, "test").await.unwrap();
     publisher.publish(world.notice("30m", "before")).await.unwrap();
 
-    // Sent and taken by the broker; the confirms never come back.
+    // The broker has the messages; the confirms never arrive.
     proxy.freeze_to_program();
     let publishing: Vec<_> = (0..50)
         .map(|n| {
@@ -131,11 +131,11 @@ async fn a_connection_that_ends_leaves_outstanding_confirms_unknown_and_nothing_
     world.publisher().await.publish(world.notice("30m", "again")).await.unwrap();
 }
 
-/// A confirm that comes takes milliseconds; the first one may take longer on a busy machine.
+/// A confirm usually takes milliseconds; the first one may take longer on a busy machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Whether the message or the confirm was lost on the way: it is unknown, and told within the time-out. What the broker returns
-/// later is for no other message: the connection is not used any more.
+/// A lost message or a lost confirm: the result is unknown, and reported within the time-out. The connection is not used again, so that a
+/// late return from the broker is for no other message.
 #[apply(world_test)]
 async fn a_confirm_that_never_comes_is_unknown_after_a_time_out() {
     let world = World::new().await;

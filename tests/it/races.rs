@@ -1,11 +1,11 @@
-//! Payment against a worker: whoever commits first wins, and stock is conserved. Every order of their statements is run by
-//! `interleavings.rs`.
+//! A payment against a worker: the first commit wins, and stock is conserved. `interleavings.rs` runs every order of their
+//! statements.
 
 use std::sync::Arc;
 
 use crate::support::{World, until};
 
-/// A payment in the last instant: the deadline passes while the payment is open.
+/// A payment in the last instant: the deadline passes while the payment's transaction is open.
 #[apply(world_test)]
 async fn payments_at_the_very_deadline_end_one_way_or_the_other() {
     let world = Arc::new(World::new().await);

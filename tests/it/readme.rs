@@ -1,4 +1,4 @@
-//! README.md: its commands, its statement and its message are those of a shop of bookings.
+//! README.md: its commands, its statement and its message work for a shop of bookings.
 
 use lapin::BasicProperties;
 
@@ -39,7 +39,7 @@ async fn every_block_of_the_readme_runs() {
                     "SELECT count(*) FROM bookings WHERE hold_until <= now() + interval '30 min'";
                 assert_eq!(world.number(due).await, 1);
             }
-            // A picture, and what `overdue status` prints.
+            // A picture, and the output of `overdue status`.
             "mermaid" | "text" => {}
             other => panic!("a block that nobody runs: {other}"),
         }

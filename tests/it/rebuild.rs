@@ -9,9 +9,9 @@ use crate::support::{
     samples, until,
 };
 
-/// Nothing of it is due within a test, so the time that is left is the same in each.
+/// No order is due within a test, so all have the same remaining time.
 const FAR: &str = "2099-01-01T00:00:00Z";
-/// The level that it waits in first.
+/// The first level of such a notice.
 pub(super) const LAST_LEVEL: &str = "orders.delay.30m";
 
 /// Four timeouts with three effects.
@@ -32,7 +32,7 @@ pub(super) async fn far(world: &World, prefix: &str, count: usize) -> Vec<String
     orders
 }
 
-/// Open in each state that can become overdue, and final ones.
+/// Open orders in each state that can become overdue, and final ones.
 async fn states() -> World {
     let world = World::of(&using(&TIMEOUTS)).await;
     far(&world, "o", 3).await;
@@ -51,7 +51,7 @@ async fn states() -> World {
     world
 }
 
-/// The ids of the orders that a queue has messages of, and how many messages these are.
+/// Returns the ids of the orders in a queue, and the number of its messages.
 pub(super) async fn taken(world: &World, queue: &str) -> (BTreeSet<String>, usize) {
     let taken = world.wire().await.take_all(queue).await;
     (taken.iter().map(Parked::order).collect(), taken.len())
@@ -61,7 +61,7 @@ pub(super) fn set(ids: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     ids.into_iter().collect()
 }
 
-/// Runs `overdue rebuild` after another one: the broker may not have seen yet that that one is gone.
+/// Runs `overdue rebuild` after another one: the broker may not have noticed the end of that one yet.
 pub(super) async fn rebuild_again(run: impl Fn() -> Run) -> Run {
     until("the lock is free", async || run(), |run| run.code != Some(1)).await
 }
@@ -90,7 +90,7 @@ async fn what_would_be_published_is_shown_and_then_each_open_order_has_one_notic
     let unpaid = ["o-0", "o-1", "o-2"].map(|id| notice(id, "30m.unpaid"));
     let others = [notice("paid-0", "30m.unshipped"), notice("shipped-0", "30m.unconfirmed")];
     assert_eq!(found, [&unpaid[..], &others].concat());
-    // What is overdue waits for nothing.
+    // Overdue orders do not wait.
     assert_eq!(taken(&world, "orders.unpaid").await.0, set(["late-0".into(), "late-1".into()]));
 
     world.sql("DELETE FROM orders").await;
@@ -101,7 +101,7 @@ async fn what_would_be_published_is_shown_and_then_each_open_order_has_one_notic
     assert!(run.stdout.ends_with("no other order is open: there is nothing to publish\n"), "{run}");
 }
 
-/// The broker is empty, the orders are due now, soon and later; nothing but the notices closes them.
+/// The broker is empty, the orders are due now, soon and later; only the notices close them.
 #[apply(world_test)]
 async fn on_an_empty_broker_orders_are_closed_by_their_new_messages_at_their_deadlines() {
     let world = World::new().await;
@@ -139,7 +139,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
     let bare = World::of_tables().await;
     far(&bare, "o", 2).await;
     ends(&bare, 78, &["rebuild", "--yes"]).reports("`overdue apply`");
-    // The first orders would be published, and one in the middle that takes this way would end it.
+    // Without the check, the first orders would be published, and one in the middle with this path would stop the command.
     let ladder = World::of(samples::LADDER).await;
     ladder.orders("soon", 2, 600_000).await;
     far(&ladder, "o", 2).await;
@@ -149,7 +149,7 @@ async fn a_broker_without_the_topology_gets_nothing() {
     assert!(run.stderr.contains(queue) && run.stderr.contains("nothing was published"), "{run}");
 }
 
-/// Between what a worker holds and what the shortest level lets go there is no way that ends in time.
+/// The time is above the worker's limit and below the shortest level: no path ends in time.
 #[apply(world_test)]
 async fn levels_that_are_too_long_for_an_order_are_named_before() {
     let timeout = [("unpaid", "30m", "close")];
@@ -161,7 +161,7 @@ async fn levels_that_are_too_long_for_an_order_are_named_before() {
     assert_eq!(taken(&world, LAST_LEVEL).await.1, 1);
 }
 
-/// An effect that nobody can ask for its open orders says what to write.
+/// The error for an effect without a query for its open orders names the statement to write.
 #[apply(world_test)]
 async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let world = World::of(&using(&[("unpaid", "1s", "mine")])).await;
@@ -175,7 +175,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     let run = world.overdue(&["rebuild"]);
     insta::assert_snapshot!("without_pages", world.shown(&run));
     world.overdue(&["effect", "check", "mine"]).exits(78);
-    // As it should be, and failing.
+    // A correct statement that fails.
     let (whole, parts) = ("interval '1 millisecond'", "(SELECT count(*) FROM stock)");
     write("old.sql", &WRITTEN_OVERDUE.replace(whole, &format!("{whole} / {parts}")));
     world.sql("DELETE FROM stock").await;
@@ -184,7 +184,7 @@ async fn an_effect_that_cannot_be_asked_for_its_orders_says_what_to_write() {
     assert!(run.stderr.contains(place) && run.stderr.contains("division by zero"), "{run}");
 }
 
-/// Dates at the ends of the calendar, and ids that no message can carry: what is shown before is what is done.
+/// Dates at the ends of the calendar, and ids that no message can contain: the forecast is equal to the result.
 #[apply(world_test)]
 async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
     let world = World::new().await;
@@ -196,7 +196,7 @@ async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
                  ('next year', '2098-01-01'), ('later-too', '2098-01-01')",
         )
         .await;
-    // As the program sees white space and control characters, and as it counts bytes.
+    // White space, control characters and bytes by the program's rules.
     let odd =
         ["", "two words", "a\tb", "a\u{a0}b", "a\u{85}b", "\u{3000}", "a\u{200b}b", "a\u{ad}b"];
     let long = ["x".repeat(200), "x".repeat(201), "é".repeat(101)];
@@ -212,7 +212,7 @@ async fn what_has_no_deadline_and_what_has_no_usable_id_hold_up_nothing() {
     assert_eq!(taken(&world, "orders.unpaid").await.0, set(["always".into(), "old".into()]));
 }
 
-/// Its levels take every notice, and the broker parks each when it is due. Timeouts that are there are rebuilt.
+/// The levels would take every notice, and the broker would park each when it is due. The applied timeouts are rebuilt.
 #[apply(world_test)]
 async fn a_timeout_that_is_not_applied_gets_nothing() {
     let [unpaid, too, _unshipped, unconfirmed] = TIMEOUTS;

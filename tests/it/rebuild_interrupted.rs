@@ -1,4 +1,4 @@
-//! `overdue rebuild` that is stopped, that loses its broker or its database, and that is not the only one.
+//! `overdue rebuild` that is stopped, that loses its broker or its database, and that runs twice.
 
 use std::process::Command;
 
@@ -16,10 +16,10 @@ struct Broken {
 }
 
 const ORDERS: usize = 6_000;
-/// Slow enough that it has some seconds left when it is seen to be half way.
+/// Slow enough to leave some seconds after the check that it is half way.
 const RATE: &str = "1000";
 
-/// A rebuild that has published more than a page and less than everything.
+/// Starts a rebuild, and waits until it has published more than a page and less than everything.
 async fn half_way(change: impl FnOnce(&World, &mut Command)) -> Broken {
     let world = World::new().await;
     let orders = far(&world, "o", ORDERS).await;
@@ -32,7 +32,7 @@ async fn half_way(change: impl FnOnce(&World, &mut Command)) -> Broken {
 }
 
 impl Broken {
-    /// It ends with `code` and prints `what`; run again, it publishes a notice of each order.
+    /// The rebuild ends with `code` and prints `what`; run again, it publishes a notice of each order.
     async fn begins_again(mut self, code: i32, what: &str) {
         let ended = self.process.ended().await;
         let log = self.process.log();

@@ -45,7 +45,7 @@ set = { state = "90" }
 event = "purchase.expired"
 "#;
 
-/// A block of the page with the keys that it leaves out.
+/// A block of the page with the keys that the page omits.
 fn whole(block: &str) -> toml::Table {
     let mut keys: toml::Table = toml::from_str(REST).unwrap();
     let block: toml::Table = toml::from_str(block).unwrap();

@@ -1,4 +1,4 @@
-//! What docs/stability.md promises: files, objects, tables, messages and workers of each release go on with this one.
+//! The promises of docs/stability.md: files, objects, tables, messages and workers of each release work with this one.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ async fn its_objects_are_left_as_they_are() {
     }
 }
 
-/// Every column, index, constraint and function of a schema, and who may call it.
+/// Every column, index, constraint and function of a schema, and the users who may call it.
 const SHAPE: &str = "
     SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
         SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, is_nullable, column_default) AS line
@@ -94,8 +94,8 @@ async fn its_tables_become_these_and_keep_their_rows() {
     }
 }
 
-/// It is run with each release, beside workers and order services: with nothing to add it waits for no transaction that writes events
-/// or notices.
+/// `database init` runs with each release, next to workers and order services. Without a change it waits for no transaction that writes
+/// events or notices.
 #[apply(world_test)]
 async fn tables_that_are_as_they_should_be_are_not_locked() {
     let world = World::of_tables().await;
@@ -164,7 +164,7 @@ async fn its_messages_are_understood() {
     worker.stop().await;
 }
 
-/// A program on a world, with another binary than this one's.
+/// A release's binary on a world.
 struct Release<'a> {
     world: &'a World,
     binary: PathBuf,
@@ -193,7 +193,7 @@ impl Release<'_> {
     }
 }
 
-/// Orders, half of them by message and half by `schedule()`, of which none may be closed early or be left.
+/// Creates orders, half with a message and half with `schedule()`; none may be closed early or stay open.
 async fn load(world: &World, round: &str) {
     let orders = world.orders(round, 400, 2_000).await;
     world.publish("1s", &orders[..200]).await;
@@ -204,7 +204,7 @@ async fn load(world: &World, round: &str) {
     assert_eq!(world.number(&rest).await, 200);
 }
 
-/// Tables, topology and workers go to this version and back, while orders come and fall due.
+/// Tables, topology and workers go to this version and back, while orders are created and fall due.
 #[apply(world_test)]
 async fn a_rolling_upgrade_and_the_way_back_lose_nothing() {
     let Some(binary) = std::env::var_os("OVERDUE_RELEASED_BINARY") else {

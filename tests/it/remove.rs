@@ -1,4 +1,4 @@
-//! `overdue remove`, on real services: all of a topology, nothing of anybody else, and nothing that waits.
+//! `overdue remove`, on real services: all objects of a topology, no others, and no waiting message.
 
 use overdue::internals::topology::Topology;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::{
     until,
 };
 
-/// A neighbour in the same virtual host, whose name begins with ours, with a message in a level.
+/// Creates a neighbour in the same virtual host, whose name begins with ours, with a message in a level.
 async fn with_a_neighbour(world: &World) -> Topology {
     let theirs = TWO_TIMEOUTS.replace("\"orders\"", "\"orders.eu\"");
     let theirs = Topology::parse(&theirs).unwrap();
@@ -36,7 +36,7 @@ async fn all_of_a_topology_goes_and_its_neighbours_stay() {
     insta::assert_snapshot!("again", world.shown(&world.overdue(&["remove"]).exits(0)));
 }
 
-/// With a worker at work, and with messages, until they are given up.
+/// Removal is refused while a worker runs, and while there are messages without the consent to lose them.
 #[apply(world_test)]
 async fn what_is_in_use_or_holds_messages_is_refused() {
     let world = World::new().await;
@@ -57,7 +57,7 @@ async fn what_is_in_use_or_holds_messages_is_refused() {
     assert!(world.own_objects().await.queues.is_empty());
 }
 
-/// What the user's tables need is not dropped, and neither are they.
+/// The user's tables and the functions that they need are not dropped.
 #[apply(world_test)]
 async fn the_tables_go_on_request_and_the_users_stay() {
     let world = World::new().await;
@@ -86,7 +86,7 @@ async fn the_tables_go_on_request_and_the_users_stay() {
     assert_eq!(world.number("SELECT count(*) FROM orders").await, 1);
 }
 
-/// Refused before anything of the topology goes.
+/// The command refuses before it deletes any object.
 #[apply(world_test)]
 async fn tables_of_another_topology_stay() {
     let world = World::new().await;
@@ -102,12 +102,12 @@ async fn tables_of_another_topology_stay() {
     let shared = world.overdue(&remove).exits(1);
     insta::assert_snapshot!(world.shown(&Run { stdout: String::new(), ..shared }));
     assert_eq!(world.own_objects().await, before);
-    // What the text says.
+    // The refusal names this statement.
     world.sql("DELETE FROM schedule_timeouts WHERE topology = 'returns'").await;
     world.overdue(&remove).exits(0);
 }
 
-/// A table of the user, with a name of ours.
+/// A user's table with one of our names.
 #[apply(world_test)]
 async fn a_table_that_has_only_the_name_is_not_dropped() {
     for theirs in [
@@ -135,7 +135,7 @@ async fn a_table_that_has_only_the_name_is_not_dropped() {
     }
 }
 
-/// Removes the tables while a transaction that changes the outbox has not ended.
+/// Removes the tables while a transaction that changes the outbox is open.
 async fn removed_during(world: &World, change: &str) -> Run {
     let mut client = world.store.client().await.unwrap();
     let writer = client.transaction().await.unwrap();

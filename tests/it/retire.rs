@@ -1,4 +1,4 @@
-//! Retirement: levels and queue types change under load, and nothing is lost, early or touched that is not ours.
+//! Retirement: levels and queue types change under load. No message is lost or early, and objects of others are untouched.
 
 use std::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ fn after() -> String {
 }
 
 impl World {
-    /// Writes another topology file, and means it from now on.
+    /// Writes another topology file, and uses it.
     fn change(&mut self, text: &str) {
         std::fs::write(self.topology_file(), text).unwrap();
         self.topology = Topology::parse(text).unwrap();
@@ -45,7 +45,7 @@ impl World {
         TopologyChange::new(&self.management(), &self.topology).plan().await.unwrap()
     }
 
-    /// Waits until the management API has counted what is in a queue.
+    /// Waits until the management API has counted the messages of a queue.
     async fn until_counted(&self, queue: &str, messages: u64) {
         let look = async || self.management().observe().await.unwrap().messages_in(queue);
         until(&format!("{messages} counted in {queue}"), look, |seen| *seen == Some(messages))
@@ -71,7 +71,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     assert!(process.is_running());
     process.until_logged("the queues have changed").await;
 
-    // It gives up where counts come late, and what came between the last count and a deletion is left to another one.
+    // The command stops waiting when counts are late, and leaves messages after the last count to the next command.
     let look = async || {
         let run = world.overdue_meanwhile(&["apply", "--wait", "--yes"]).await;
         (run.code, run.stdout)
@@ -79,7 +79,7 @@ async fn a_change_of_levels_and_queue_type_under_load_loses_nothing_and_closes_n
     let nothing = "no change: the broker has this topology";
     until("nothing drains", look, |(code, out)| *code == Some(0) && out.trim().ends_with(nothing))
         .await;
-    // Published into what is there now, seen by the same worker.
+    // The new objects take messages for the same worker.
     publishing.store(false, Ordering::Relaxed);
     let streamed = stream.await.unwrap();
     assert!(streamed > 0, "somebody published meanwhile");

@@ -34,13 +34,13 @@ after = ["1s", "2s"]
 "#;
 
 impl World {
-    /// `schedule_at(…)` for each order of the table, in one transaction.
+    /// Calls `schedule_at(…)` for each order of the table, in one transaction.
     async fn schedule_all(&self, timeout: &str) {
         self.sql(&format!("SELECT schedule_at(id, '{timeout}', due_at) FROM orders ORDER BY id"))
             .await;
     }
 
-    /// Notices that are not due within a test.
+    /// Schedules notices that are not due within a test.
     async fn schedule(&self, orders: &str, timeout: &str) {
         let notices = format!("SELECT schedule({orders}, '{timeout}', '40 minutes')");
         self.sql(&notices).await;
@@ -50,12 +50,12 @@ impl World {
         self.until_rows("scheduled_notices", 0).await;
     }
 
-    /// The timeouts are known, as after `overdue database init`.
+    /// Registers the timeouts, like `overdue database init`.
     pub(crate) async fn knows_timeouts(&self) {
         self.sql("INSERT INTO schedule_timeouts (name, after) VALUES ('unpaid', '30 min') ON CONFLICT DO NOTHING").await;
     }
 
-    /// All were due, and each was closed by its message.
+    /// Asserts that each order was closed by its message.
     async fn assert_closed_by_messages(&self, count: i64) {
         self.until_closed(usize::try_from(count).unwrap()).await;
         self.until_published().await;
@@ -66,8 +66,8 @@ impl World {
     }
 }
 
-/// Orders are written while there is no broker, and closed by their messages when it is back: what is published late waits for the
-/// time that is left, and no longer. A whole level would be 30 min.
+/// Orders are written during an outage of the broker, and closed by their messages afterwards. A late notice waits only for the
+/// remaining time; a whole level would take 30 min.
 #[apply(world_test)]
 async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
     let world = World::new().await;
@@ -89,7 +89,7 @@ async fn orders_are_closed_at_their_deadline_by_messages_that_sql_scheduled() {
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0), "{counts:?}");
 }
 
-/// The delay is what is left when it is published, whenever that is; of a transaction everything is published, or nothing.
+/// The delay is the time that remains at the publish; all notices of a transaction are published, or none.
 #[apply(world_test)]
 async fn each_committed_notice_takes_the_best_level_for_the_time_it_has_left() {
     let world = World::new().await;
@@ -117,7 +117,7 @@ async fn each_committed_notice_takes_the_best_level_for_the_time_it_has_left() {
     for (order, key) in [
         ("half", "30m.unpaid"),
         ("hour", "30m.unpaid"),
-        // 30m would be late.
+        // The level 30m would be late.
         ("late", later.routing_key.as_str()),
         ("over", "100ms.unpaid"),
         ("past", "100ms.unpaid"),
@@ -132,7 +132,7 @@ async fn each_committed_notice_takes_the_best_level_for_the_time_it_has_left() {
     assert!(others.iter().all(|it| ["late", "over", "past"].contains(&&*it.order())), "{others:?}");
 }
 
-/// On a ladder the time that is left is the way, to the second.
+/// On a ladder the remaining time is the path, to the second.
 #[apply(world_test)]
 async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     let world = World::of(LADDER).await;
@@ -145,11 +145,11 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     let worker = world.worker();
     world.sql("SELECT schedule('x', 'unpaid', '37 min')").await;
     let message = wire.take_many(&along, 1).await.remove(0);
-    // Published within a minute.
+    // The test publishes within a minute.
     let keys: BTreeSet<String> =
         (36 * 600..=37 * 600).map(|tenths| route(tenths * 100).routing_key).collect();
     assert!(keys.contains(&message.key), "{} is not one of {keys:?}", message.key);
-    // Two seconds and a half are none of its units.
+    // Two seconds and a half are not a multiple of its units.
     world.orders("o", 50, 2_500).await;
     world.schedule_all("unpaid").await;
     world.assert_closed_by_messages(50).await;
@@ -157,7 +157,7 @@ async fn on_a_ladder_each_notice_takes_the_key_of_the_time_it_has_left() {
     assert_eq!((counts.retried, counts.parked, counts.swept), (0, 0, 0), "{counts:?}");
 }
 
-/// A worker that must not publish leaves the rows; one without the tables works, and says so once where it must publish.
+/// A worker that must not publish leaves the rows. Without the tables a worker works, and logs this once if it must publish.
 #[apply(world_test)]
 async fn a_worker_closes_orders_where_it_publishes_no_notices() {
     let world = World::new().await;
@@ -166,7 +166,7 @@ async fn a_worker_closes_orders_where_it_publishes_no_notices() {
     let started = async |publish: &'static str| {
         world.started(|it| _ = it.env("OVERDUE_SCHEDULE__PUBLISH", publish)).await
     };
-    // It has looked at no notice when it has closed an order.
+    // A worker that has closed an order has read the notices, if it reads them at all.
     let close = async |prefix: &str, all: usize| {
         world.publish_orders("100ms", prefix, 1, 0).await;
         world.until_closed(all).await;
@@ -212,7 +212,7 @@ async fn what_waits_is_a_metric() {
     until("30 published, one set aside", seen, enough).await;
 }
 
-/// The older worker skips the timeout that it does not know.
+/// The older worker skips the unknown timeout.
 #[apply(world_test)]
 async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_beside_the_old_one() {
     let world = World::of(TOPOLOGY).await;
@@ -231,7 +231,7 @@ async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_besi
     world.schedule("'p'", "unpaid").await;
     world.until_published().await;
     until("each once", level, |ready| *ready == 4).await;
-    // When it is gone the newer one publishes both.
+    // After the older worker's end, the newer one publishes both.
     old.stop().await;
     world.schedule("'q'", "unclaimed").await;
     world.schedule("'q'", "unpaid").await;
@@ -240,7 +240,7 @@ async fn a_notice_for_a_timeout_that_only_a_newer_worker_knows_is_published_besi
     assert_eq!(newer.logged("ERROR"), 0, "{}", newer.log());
 }
 
-/// Publishing with the key of one timeout closes the channel, each time.
+/// Each publish with the key of one timeout closes the channel.
 #[apply(world_test)]
 async fn a_timeout_that_may_not_be_published_stops_no_other() {
     let text = format!("{TOPOLOGY}\n[[timeout]]\nname = \"unclaimed\"\nafter = \"30m\"\n");
@@ -259,7 +259,7 @@ async fn a_timeout_that_may_not_be_published_stops_no_other() {
     assert_eq!(world.rows_of("scheduled_notices").await, 10);
 }
 
-/// Before, all of them were published again each second.
+/// A former defect published all notices again each second.
 #[apply(world_test)]
 async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
     const NOTICES: usize = 300;
@@ -283,13 +283,13 @@ async fn notices_that_a_full_level_refuses_are_tried_one_at_a_time() {
         world.until_rows(&format!("scheduled_notices WHERE order_id = 'other-{n}'"), 0).await;
     }
     let tried = wire.take_all(&along).await.len();
-    // As many as may be without a confirm at once, and then one at a time.
+    // The limit of unconfirmed messages at once, and then one at a time.
     assert!((1..NOTICES).contains(&tried), "{tried}");
     world.delete("policies", "full").await;
     world.until_published().await;
 }
 
-/// RabbitMQ says so: nothing looks at the levels. Before, they were confirmed, and parked.
+/// The broker returns the notices: no query reads the levels. A former defect confirmed and parked them.
 #[apply(world_test)]
 async fn notices_for_a_level_that_is_gone_take_another_one_and_none_is_parked() {
     let world = World::new().await;

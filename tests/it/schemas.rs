@@ -1,5 +1,5 @@
-//! Tables of real projects, each with its description in `tests/schemas`: right rows, right counters and columns, by the description
-//! alone.
+//! Tables of real projects, each with its description in `tests/schemas`: the description alone gives the right rows, counters and
+//! columns.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use overdue::internals::{
 
 use crate::support::{World, orders::described};
 
-/// A project's tables with their rows, in the schema of the world; and the effect on them.
+/// A project's tables with their rows, in the schema of the world; and their effect.
 async fn project(name: &str) -> (World, Effect) {
     let read = |kind: &str| fs::read_to_string(format!("tests/schemas/{name}.{kind}")).unwrap();
     let world = World::empty().await;
@@ -23,14 +23,14 @@ async fn project(name: &str) -> (World, Effect) {
     (world, effect)
 }
 
-/// The schemas that a project has are the world's one.
+/// Replaces the schemas of a project by the world's schema.
 pub(super) fn in_schema(world: &World, text: &str) -> String {
     ["ordering.", "action.", "asset."]
         .iter()
         .fold(text.to_owned(), |text, schema| text.replace(schema, &format!("{}.", world.schema)))
 }
 
-/// Closes what the look for overdue rows finds, page by page.
+/// Closes the overdue rows, page by page.
 pub(super) async fn close_overdue(store: &Store, effect: &Effect) {
     let look = store.statements(effect).await.unwrap().overdue.clone().unwrap();
     let (mut due_at, mut key) = ("-infinity".to_owned(), String::new());
@@ -54,7 +54,7 @@ pub(super) async fn close_overdue(store: &Store, effect: &Effect) {
 async fn what_comes_out(name: &str) {
     let (world, effect) = project(name).await;
     world.store.check_effect(&effect).await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
-    // Whatever the time zone of the session is.
+    // The result must not depend on the time zone of the session.
     let url = world.services.database_url(None);
     let sign = if url.contains('?') { "&" } else { "?" };
     let url = format!("{url}{sign}options=-ctimezone%3DAsia/Tokyo");
@@ -63,7 +63,7 @@ async fn what_comes_out(name: &str) {
     assert_eq!(differences(&world, name).await, Vec::<String>::new(), "{name}");
 }
 
-/// Each result that is another one than the file says.
+/// Returns each result that differs from the file.
 pub(super) async fn differences(world: &World, name: &str) -> Vec<String> {
     let check = fs::read_to_string(format!("tests/schemas/{name}.check.sql")).unwrap();
     let mut lines = check.lines();

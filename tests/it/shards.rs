@@ -1,4 +1,4 @@
-//! Several queues for one timeout: shared by workers, and changed to any other number and back while messages wait in levels
+//! Several queues for one timeout: workers share them, and their number changes to any other and back while messages wait in levels
 //! and in the queues.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
@@ -20,7 +20,7 @@ fn text(shards: u16) -> String {
     )
 }
 
-/// What `overdue permissions` prints for a worker.
+/// The rights of a worker that `overdue permissions` prints.
 fn rights(shards: u16) -> [String; 3] {
     let roles = Role::all(&Topology::parse(&text(shards)).unwrap());
     let role = roles.iter().find(|role| role.name == "worker").unwrap();
@@ -38,7 +38,7 @@ impl World {
         queues.filter(|queue| queue.starts_with("orders.unpaid")).collect()
     }
 
-    /// How many consume from each business queue.
+    /// Consumers of each business queue.
     async fn consumers(&self) -> Vec<u64> {
         let stats = self.management().queue_stats().await.unwrap();
         let business = stats.into_values().filter(|it| it.name.starts_with("orders.unpaid"));
@@ -50,7 +50,7 @@ impl World {
 async fn any_number_of_shards_becomes_any_other_under_load_and_nothing_is_lost() {
     const WAITING: usize = 400;
     let mut world = World::of(&text(1)).await;
-    // The worker's own file says one queue all the time: it finds the others.
+    // The worker's own file has one queue all the time: the worker finds the others.
     let mut process = world.started(|_| {}).await;
     let (publishing, stream) = world.streaming().await;
     let mut closed = 0;
@@ -96,12 +96,12 @@ async fn each_of_two_workers_consumes_every_shard_and_a_message_without_an_id_co
         let counts = worker.stop().await;
         received += counts.closed + counts.already_final;
     }
-    // None of them came to two queues.
+    // No message was routed to two queues.
     assert_eq!(received, 101);
     world.assert_invariants().await;
 }
 
-/// Whether its file is the older one or the newer one: it adds nothing beside what is in use, and consumes that.
+/// The worker's file is older or newer: the worker adds no queue, and consumes the queues in use.
 #[apply(world_test)]
 async fn a_worker_whose_file_has_another_number_adds_no_queue() {
     for (there, file) in [(1, 3), (3, 1)] {
@@ -119,7 +119,7 @@ async fn a_worker_whose_file_has_another_number_adds_no_queue() {
     }
 }
 
-/// The expressions that `overdue permissions` prints are enough, before the change and after it.
+/// The printed expressions are sufficient, before the change and after it.
 #[apply(world_test)]
 async fn a_worker_with_the_least_rights_consumes_shards() {
     let world = World::of(&text(3)).await;

@@ -1,10 +1,10 @@
-//! Signals to the real worker process: what is in hand is finished, the rest is given back.
+//! Signals to the real worker process: it finishes open batches, and requeues the other messages.
 
 use futures_util::future::join_all;
 
 use crate::support::{Proxy, WorkerProcess, World, ids, until};
 
-/// 100 due orders in the queue; a worker with small batches stands still in that of the first one, which a test stalls.
+/// Starts a worker with small batches on 100 due orders; the test stalls the batch of the first order.
 async fn busy_worker(world: &World, drain: &str) -> WorkerProcess {
     world.wire().await.publish_all("orders.dlx", "1s.unpaid", &ids("o", 100)).await;
     let process = world
@@ -50,14 +50,14 @@ async fn a_signal_finishes_the_batch_in_hand_gives_the_rest_back_and_exits_0() {
         world.until_closed(100).await;
         world.until_empty("orders.unpaid").await;
         let counts = next.stop().await;
-        // Nothing that was acked, and nothing that was closed, came again.
+        // No acked message and no closed order was delivered again.
         assert_eq!((counts.already_final, counts.parked), (0, 0));
         world.assert_invariants().await;
     }))
     .await;
 }
 
-/// A drain that takes longer than its deadline, and a second signal a long time before it.
+/// A drain that exceeds its deadline, and a second signal a long time before it.
 #[apply(world_test)]
 async fn a_stop_that_does_not_finish_ends_with_its_code_and_loses_nothing() {
     for (drain, again, code) in [("500ms", false, 1), ("5m", true, 130)] {

@@ -1,4 +1,4 @@
-//! Orders whose rows never end or are cancelled: no other order waits for them.
+//! Orders whose statements never end or are cancelled: no other order waits for them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::{World, orders::WRITTEN, until, worker::settings, world::TOP
 
 use super::bad_rows::{due, refuse, sweeping};
 
-/// A trigger that never ends for some orders.
+/// Creates a trigger that never ends for some orders.
 async fn hang(world: &World, which: &str) {
     world
         .sql(&format!(
@@ -28,12 +28,12 @@ async fn world_of_short_parts() -> World {
     world
 }
 
-/// The database, with a statement time-out that a test can wait for, and that no other statement meets.
+/// The database URL with a statement time-out that is short for a test, and that no other statement reaches.
 fn impatient(world: &World) -> String {
     world.database_with_statement_timeout("1s")
 }
 
-/// They stay the oldest, and fail first.
+/// The bad rows remain the oldest, and fail first.
 #[apply(world_test)]
 async fn three_rows_that_exceed_the_statement_time_out_do_not_stop_the_sweep() {
     let world = world_of_short_parts().await;
@@ -63,23 +63,23 @@ async fn three_rows_that_exceed_the_statement_time_out_do_not_hold_up_the_others
     world.assert_invariants().await;
 }
 
-/// The SQLSTATE of a time-out, raised by one row at once: that it is cancelled says nothing about the others.
+/// A row raises the SQLSTATE of a time-out at once: its cancellation proves nothing about the others.
 #[apply(world_test)]
 async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked() {
-    // So that it is alone when it comes back.
+    // Long retries, so that the row is alone when it is retried.
     let retries = [r#"["100ms", "200ms", "300ms"]"#, r#"["1s", "2s", "2s"]"#];
     let world = World::of(&TOPOLOGY.replacen(retries[0], retries[1], 1)).await;
     refuse(&world, &["57014"]).await;
     due(&world, 60).await;
     let worker = world.worker();
     world.until_closed(59).await;
-    // The batch of the last others may not be settled yet; after it nothing is closed beside this one.
+    // The last batch of the others may not be settled yet; after it no order is closed with this one.
     let before = worker.counts();
     let twice = before.retried + before.put_back + 2;
     let counts = async || worker.counts();
     until("tried again alone", counts, |counts| counts.retried + counts.put_back >= twice).await;
     let counts = worker.counts();
-    // Beside others that were closed it was its own fault, and that costs a retry.
+    // While others are closed the failure is the row's own, and uses a retry.
     assert!(counts.closed == 59 && counts.retried <= before.retried + 1, "{before:?} {counts:?}");
     world.sql("DROP TRIGGER refuse ON orders").await;
     world.until_closed(60).await;
@@ -87,7 +87,7 @@ async fn a_row_that_is_cancelled_in_each_batch_holds_up_nobody_and_is_not_parked
     world.assert_invariants().await;
 }
 
-/// Somebody cancels the worker's statement, as administrators do: no order is at fault.
+/// An administrator cancels the worker's statement: no order is at fault.
 #[apply(world_test)]
 async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
     let world = World::new().await;
@@ -102,7 +102,7 @@ async fn a_batch_that_somebody_cancels_is_closed_in_parts_and_burns_no_retry() {
     world.assert_invariants().await;
 }
 
-/// Its statement would last for a minute.
+/// The sweep's statement would take a minute.
 #[apply(world_test)]
 async fn a_sweep_ends_with_the_worker_in_the_middle_of_a_statement() {
     let world = World::new().await;

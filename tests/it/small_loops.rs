@@ -1,4 +1,4 @@
-//! What a worker asks again and again: once, and no more than it needs.
+//! A worker's repeated queries: each once, and no more than it needs.
 
 use std::{
     sync::{Arc, Mutex},
@@ -18,10 +18,10 @@ fn two_timeouts() -> String {
     orders("levels = ['500ms', '1s']", &timeouts, "['500ms']")
 }
 
-/// When each request came, and its first line.
+/// Time and first line of each request.
 type Requests = Arc<Mutex<Vec<(Instant, String)>>>;
 
-/// A management API that knows no queue and writes down what it is asked.
+/// A management API that knows no queue and records its requests.
 async fn management_api() -> (u16, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -53,8 +53,8 @@ async fn answer(stream: TcpStream, requests: &Requests) {
     stream.write_all(answer.as_bytes()).await.unwrap();
 }
 
-/// A worker that looks for queues lists them once, by name, however many timeouts it has; and asks once for the exchanges that
-/// lead to its levels and queues, and for what is bound there, however many others the virtual host has.
+/// A worker lists queues once, by name, however many timeouts it has. It reads once the exchanges that route to its levels and queues,
+/// and their bindings, however many others the virtual host has.
 #[apply(world_test)]
 async fn a_look_for_new_queues_is_one_request_for_names() {
     let world = World::of(&two_timeouts()).await;
@@ -81,14 +81,14 @@ async fn a_look_for_new_queues_is_one_request_for_names() {
     assert!(others.iter().all(|(_, line)| is_one(line)), "{all:?}");
     let gaps: Vec<Duration> = requests.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(gaps.iter().all(|gap| *gap > Duration::from_millis(300)), "{gaps:?}");
-    // Jitter: no two pauses are the same.
+    // Jitter: no two pauses are equal.
     assert!(gaps.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > Duration::from_millis(1)));
 }
 
 /// Two timeouts with the same effect would find the same orders.
 #[apply(world_test)]
 async fn a_sweep_asks_once_for_two_timeouts_with_one_effect() {
-    // Without a grace it is asked whether many are due.
+    // A query without a grace counts due orders.
     const COUNTED: &str = "WITH asked AS (INSERT INTO sweeps SELECT now() WHERE $2::bigint > 0)
          SELECT id AS order_id, due_at FROM orders
          WHERE status = 'unpaid' AND due_at <= now() - $2::bigint * interval '1 ms' AND (due_at, id) > ($3, $4)

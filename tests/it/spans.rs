@@ -1,4 +1,4 @@
-//! A span for each order that is closed, at a collector.
+//! A collector gets a span for each closed order.
 
 #![cfg(feature = "otlp")]
 
@@ -32,7 +32,7 @@ fn attributes(of: &[KeyValue]) -> BTreeMap<&str, String> {
     of.iter().map(|attribute| (attribute.key.as_str(), text(attribute))).collect()
 }
 
-/// What a collector got.
+/// The requests that a collector received.
 fn requests(collector: &Webhook) -> Vec<ExportTraceServiceRequest> {
     let decode = |bytes: Vec<u8>| ExportTraceServiceRequest::decode(&bytes[..]).unwrap();
     collector.posted().into_iter().map(|posted| decode(posted.bytes)).collect()
@@ -52,7 +52,7 @@ async fn worker(world: &World, collector: &Webhook) -> WorkerProcess {
     world
         .started(|command| {
             command.env("OVERDUE_TRACES__OTLP", url);
-            // Nobody listens there; it is for webhooks alone.
+            // No program listens there; the proxy is only for webhooks.
             command.env("ALL_PROXY", "http://127.0.0.1:1");
         })
         .await
@@ -73,7 +73,7 @@ async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
     publish(&wire, "100ms.unpaid", "nobody", &traced).await;
     world.until_closed(3).await;
     world.parked(1).await;
-    // Two of the batches with the orders that are closed, and one each time that the unknown one is tried.
+    // Two from the batches with the closed orders, and one for each attempt with the unknown order.
     until("the spans", async || spans(&collector).len(), |spans| *spans >= 2 + 4).await;
     process.stops().await;
 
@@ -109,7 +109,7 @@ async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
     }
     assert!(closed[0]["overdue.late_ms"].parse::<u64>().is_ok(), "{closed:?}");
     assert!(closed[0]["overdue.batch"].parse::<u64>().unwrap() >= 1, "{closed:?}");
-    // Each time that it was tried, and no order beside these two: the publisher of the other one has not recorded it.
+    // Every attempt, and no order but these two: the publisher of the other one has not sampled it.
     let tried = said.iter().filter(|it| it["overdue.order"] == "nobody");
     assert!(
         tried.clone().all(|it| it["overdue.outcome"] == "unknown") && tried.clone().count() >= 4
@@ -123,7 +123,7 @@ async fn an_order_that_is_closed_is_a_span_below_that_of_its_publisher() {
     assert_eq!(untraced, [("1", "1")]);
 }
 
-/// Neither while it works nor when it ends; what was lost is counted, and it is said when that is over.
+/// The worker does not wait while it works or when it ends. It counts lost spans, and logs the recovery.
 #[apply(world_test)]
 async fn a_collector_that_refuses_or_is_silent_holds_up_nothing() {
     let world = World::new().await;

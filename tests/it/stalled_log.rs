@@ -1,4 +1,4 @@
-//! Nobody takes what a worker logs: a terminal that was stopped with Ctrl-S, a collector that is stuck.
+//! A worker's log has no reader: a terminal that was stopped with Ctrl-S, a stuck collector.
 
 use std::{
     io::{BufRead, BufReader, PipeReader},
@@ -13,19 +13,19 @@ use crate::support::{
     until,
 };
 
-/// Killed when it goes.
+/// A process; drop kills it.
 struct Started(Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // Gone already where the test ended it.
+        // Fails if the test has ended the process.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A worker of which nobody takes what it says on standard error once it works; what it says on standard output goes the
-/// same way.
+/// A worker whose standard error has no reader once the worker is ready; its standard output goes to the
+/// same pipe.
 struct Stalled {
     process: Started,
     _log: PipeReader,
@@ -38,7 +38,7 @@ fn stalled(mut command: Command) -> Stalled {
     let (log, end) = std::io::pipe().unwrap();
     command.stdout(end.try_clone().unwrap()).stderr(end);
     let process = Started(command.spawn().unwrap());
-    // Otherwise its own end would keep the pipe open.
+    // Otherwise this process would keep the pipe open.
     drop(command);
     let (mut seen, mut lines) = (String::new(), BufReader::new(log));
     while !(seen.contains("worker ready") && seen.contains("serving /metrics")) {
@@ -51,11 +51,11 @@ fn stalled(mut command: Command) -> Stalled {
 }
 
 impl Stalled {
-    /// Begins, and waits until nothing more fits into the pipe and before it.
+    /// Starts a worker, and waits until the pipe and the worker's buffer are full.
     async fn of(world: &World) -> Self {
         let command = world.command(&["run"]);
         let stalled = tokio::task::block_in_place(|| stalled(command));
-        // Each is tried again and parked, with a line each time.
+        // The worker retries and parks each order, with a log line each time.
         let mut rounds = 0_u32..;
         let lost = async || {
             let unknown = ids(&format!("nobody-{}", rounds.next().unwrap()), 1_000);
@@ -63,14 +63,14 @@ impl Stalled {
             sum(&metrics(stalled.address).await, "overdue_log_lines_lost_total", &[])
         };
         until("lost lines", lost, |lost| *lost > 0.0).await;
-        // With many in hand it would close what comes next ahead of its message, and that is given up when it stops.
+        // With many unacked messages, the worker would close further orders ahead of their messages, which a stop interrupts.
         let parked = async || sum(&metrics(stalled.address).await, "overdue_parked_total", &[]);
         let all = f64::from(rounds.start * 1_000);
         until("each parked", parked, |parked| *parked >= all).await;
         stalled
     }
 
-    /// Asks it to stop, and waits for its end.
+    /// Sends SIGTERM, and waits for the end.
     async fn stopped(mut self) -> ExitStatus {
         send_signal(self.process.0.id(), "TERM");
         let look = async || self.process.0.try_wait().unwrap();
@@ -78,7 +78,7 @@ impl Stalled {
     }
 }
 
-/// Its lines wait, then they are lost and counted; orders are closed, and it stops when it is asked to.
+/// The log lines wait, then they are lost and counted; orders are closed, and the worker stops on SIGTERM.
 #[apply(world_test)]
 async fn a_log_that_nobody_takes_stops_nothing() {
     let world = World::new().await;

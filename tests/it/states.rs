@@ -1,4 +1,4 @@
-//! The states of the reference orders: three timeouts with their built-in effects, and no other way between states.
+//! The states of the reference orders: three timeouts with their built-in effects, and no other transition.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn topology() -> String {
 }
 
 const STATES: [&str; 6] = ["unpaid", "paid", "shipped", "completed", "closed", "cancelled"];
-/// From, to: what an order can do.
+/// The allowed transitions: from, to.
 const ALLOWED: [(&str, &str); 5] = [
     ("unpaid", "paid"),
     ("unpaid", "closed"),
@@ -34,7 +34,7 @@ const ALLOWED: [(&str, &str); 5] = [
     ("shipped", "completed"),
 ];
 
-/// Six orders: two that are still unpaid, two paid, two shipped, all of them overdue.
+/// Six overdue orders: two unpaid, two paid, two shipped.
 async fn overdue_in_each_state(world: &World) {
     for (state, prefix) in [("unpaid", "u"), ("paid", "p"), ("shipped", "s")] {
         for id in world.orders(prefix, 2, 0).await {
@@ -59,7 +59,7 @@ async fn until_ended(world: &World) {
     );
 }
 
-/// With the binary, and nothing in its settings about effects.
+/// The binary works without settings about effects.
 #[apply(world_test)]
 async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_is() {
     let world = World::of(&topology()).await;
@@ -76,7 +76,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
         .flat_map(|(event, prefix)| ids(prefix, 2).into_iter().map(move |id| (event, id)))
         .map(|(event, id)| format!("order.{event} {id}"))
         .collect();
-    // One whose confirm was late comes twice.
+    // An event whose confirm was late arrives twice.
     let mut events = BTreeSet::new();
     let look = async || {
         while let Some(event) = wire.take(&subscriber).await {
@@ -92,7 +92,7 @@ async fn three_timeouts_work_out_of_the_box_and_each_outcome_is_called_what_it_i
     world.parked(0).await;
 }
 
-/// PostgreSQL counts a row that a BEFORE trigger has put back as updated, and gives it to RETURNING.
+/// PostgreSQL counts a row whose change a BEFORE trigger has undone as updated, and returns it by RETURNING.
 #[apply(world_test)]
 async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
     let world = World::of_tables().await;
@@ -117,7 +117,7 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
     }
     assert_eq!(world.texts(stock).await, before);
     assert_eq!((world.rows_of("closures").await, world.rows_of("outbox").await), (0, 0));
-    // One in the same batch is closed.
+    // Another order in the same batch is closed.
     for (prefix, effect) in &effects {
         let both = ids(prefix, 2);
         let both: Vec<OrderId> = both.iter().map(|id| OrderId::parse(id).unwrap()).collect();
@@ -128,12 +128,12 @@ async fn nothing_becomes_of_an_order_whose_state_a_trigger_keeps() {
     world.assert_invariants().await;
 }
 
-/// No message comes for any of them.
+/// No order has a message.
 #[apply(world_test)]
 async fn the_built_in_effects_pass_their_check_and_the_sweep_finds_what_is_overdue_in_each_state() {
     let world = World::of(&topology()).await;
     overdue_in_each_state(&world).await;
-    // Each built-in effect has an index for all that it asks, and locks rows in an order.
+    // Each built-in effect has an index for its queries, and locks rows in an order.
     let run = ends(&world, 0, &["effect", "check", "--all"]);
     for ended in ["2 closed", "2 cancelled", "2 completed"] {
         let tried = format!("tried on     2 orders, rolled back: {ended}");
@@ -150,7 +150,7 @@ async fn the_built_in_effects_pass_their_check_and_the_sweep_finds_what_is_overd
     }
 }
 
-/// Also past the statements: whoever writes into the table, with any statement.
+/// The table refuses the transition for any client and any statement.
 #[apply(world_test)]
 async fn a_transition_that_is_not_allowed_cannot_be_written() {
     let world = World::of_tables().await;
@@ -181,7 +181,7 @@ async fn a_transition_that_is_not_allowed_cannot_be_written() {
     assert_eq!(refused.as_db_error().unwrap().constraint(), Some("orders_paid_has_ship_by"));
 }
 
-/// Whatever the state, and however overdue: an effect moves the orders of its own state only, not a minute before their deadline.
+/// An effect changes only orders of its own state, and never before their deadline, for any state and any delay.
 #[apply(world_test)]
 async fn an_effect_changes_orders_of_its_own_state_only_and_says_done_in_its_own_word() {
     let world = World::of_tables().await;

@@ -1,4 +1,4 @@
-//! Another strategy under load: orders come, are published and become due while the topology changes under them.
+//! A change of the strategy under load: orders are created, published and due meanwhile.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -19,14 +19,14 @@ use crate::support::{World, process::LATE_COUNTS, until};
 /// Orders at once; with [`EVERY`] 200/s.
 const AT_ONCE: usize = 4;
 const EVERY: Duration = Duration::from_millis(20);
-/// Published with each topology at least, a second and a half of them.
+/// The least number of orders with each topology: a second and a half of them.
 const WITH_EACH: usize = 300;
 
 fn text(delay: &str) -> String {
     format!("name = \"orders\"\n[delay]\n{delay}\n{RULES}")
 }
 
-/// A service that publishes until it is stopped, with the topology of the moment.
+/// A service that publishes with the current topology until it is stopped.
 struct Service {
     topology: watch::Sender<Option<Topology>>,
     published: AtomicUsize,
@@ -38,7 +38,7 @@ impl Service {
         Self { topology, published: AtomicUsize::new(0) }
     }
 
-    /// Each is due after a second to three, and each publish succeeds.
+    /// Publishes orders that are due after a second to three; each publish must succeed.
     async fn run(&self, world: &World) {
         const ORDERS: &str = "INSERT INTO orders (id, category, due_at) \
             SELECT id, 'x', now() + ms * interval '1 ms' FROM unnest($1::text[], $2::bigint[]) t (id, ms)";
@@ -73,7 +73,7 @@ impl Service {
     }
 }
 
-/// The way of docs/apply.md: both ways are there while the services go over from one to the other.
+/// The procedure of docs/apply.md: both strategies exist while the services change from one to the other.
 #[apply(world_test)]
 async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
     let levels = text("levels = [\"1s\", \"2s\"]");
@@ -99,7 +99,7 @@ async fn levels_to_a_ladder_and_back_with_a_live_publisher() {
     let published = service.published.load(Ordering::Relaxed);
     world.until_closed(published).await;
     world.assert_invariants().await;
-    // Where many came due while somebody stood still, they say so, and are closed ahead.
+    // A stalled worker leaves many due orders: their messages begin a burst, which closes orders ahead.
     let by_message = "SELECT count(*) FROM closures WHERE path IN ('message', 'burst')";
     assert_eq!(world.number(by_message).await, i64::try_from(published).unwrap());
     world.parked(0).await;

@@ -1,4 +1,4 @@
-//! The safety net: what is overdue in the database and no message came for.
+//! The sweep closes overdue orders without a message.
 
 use overdue::internals::config::WorkerSettings;
 
@@ -7,7 +7,7 @@ use crate::support::{
     worker::{millis, settings},
 };
 
-/// A page is counted when all of it has been asked for.
+/// Waits for the count: a page is counted when it has ended.
 async fn until_swept(worker: &RunningWorker, orders: u64) {
     until("swept", async || worker.counts().swept, |swept| *swept == orders).await;
 }
@@ -37,7 +37,7 @@ async fn an_order_without_a_message_is_closed_after_the_grace_and_not_before() {
     assert_eq!((counts.swept, counts.closed), (5, 0));
 }
 
-/// More of them than the sweep takes at once, and all older than the others.
+/// The failing orders fill more than a page, and are older than the others.
 #[apply(world_test)]
 async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
     let world = World::new().await;
@@ -55,7 +55,7 @@ async fn many_orders_that_fail_do_not_hide_the_others_from_the_sweep() {
     assert_eq!(worker.stop().await.swept, 20);
 }
 
-/// What it commits after a stop was asked for is counted like the rest.
+/// A commit after the stop request is counted as well.
 #[apply(world_test)]
 async fn a_page_that_is_closed_while_the_worker_stops_is_counted() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! What somebody else puts into names on the broker does nothing to the terminal of who reads about it.
+//! Names on the broker, from any client, cannot control the terminal of a reader.
 
 use lapin::{
     ExchangeKind,
@@ -13,12 +13,12 @@ use crate::{
     verify::applied,
 };
 
-/// Clears the screen, and turns round what follows.
+/// Clears the screen, and reverses the following text.
 const NAME: &str = "x\u{1b}[2J\u{9b}2J\u{202e}y";
-/// Begins a line as well. The broker takes no line breaks in names, but in routing keys and arguments.
+/// This name begins a line as well. The broker allows no line breaks in names, but in routing keys and arguments.
 const KEY: &str = "x\u{1b}[2J\n  error    forged\r\u{202e}y";
 
-/// A line that begins as those of a report do.
+/// Asserts that no name begins a line like a report's own.
 fn assert_safe(run: &Run) {
     for text in [&run.stdout, &run.stderr] {
         let harms = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
@@ -30,7 +30,7 @@ fn assert_safe(run: &Run) {
 
 async fn hostile() -> World {
     let world = applied().await;
-    // Over AMQP: the management API takes no such names in a path.
+    // Over AMQP: the management API refuses such names in a path.
     let wire = world.wire().await;
     wire.queue(NAME, &[]).await;
     let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
@@ -72,12 +72,12 @@ async fn names_on_a_broker_clear_no_screen_and_forge_no_line() {
         assert_safe(&world.overdue(command));
     }
     world.overdue(&["verify"]).prints(r"x\u{1b}[2J\u{9b}2J");
-    // Data for programs stays what it is.
+    // Data for programs is unchanged.
     let found = world.overdue(&["verify", "-o", "json"]).findings();
     assert!(found.iter().any(|finding| finding.contains('\u{1b}')), "{found:?}");
 }
 
-/// Both commands say first where they work.
+/// Both commands begin with the name of their target.
 #[apply(world_test)]
 async fn a_plan_begins_with_where_it_is_carried_out() {
     let world = applied().await;

@@ -1,4 +1,4 @@
-//! TLS to all three: certificates that are right, from another CA, expired and for another host, and what is said of them.
+//! TLS to all three services: certificates that are right, from another CA, expired and for another host, and the error for each.
 
 use overdue::internals::{
     broker::{BrokerAddress, Link, Management},
@@ -17,7 +17,7 @@ use crate::support::{
 
 const ALL: [Shown; 4] = [Shown::Right, Shown::OtherCa, Shown::Expired, Shown::OtherHost];
 
-/// What is said of a certificate where a CA is named.
+/// The expected error for a certificate if a CA is named.
 fn verdict(shown: Shown) -> Option<&'static str> {
     match shown {
         Shown::Right => None,
@@ -48,7 +48,7 @@ fn https(server: &TlsServer, parameters: &str) -> String {
 
 fn postgres(services: &Services, server: &TlsServer, parameters: &str) -> String {
     let url = services.database_url(Some(server.port)).replace("127.0.0.1", "localhost");
-    // Of TLS it says what the test says, and nothing else.
+    // The URL has only the test's TLS parameters.
     let plain = url.split('?').next().unwrap_or_default();
     format!("{plain}?{parameters}")
 }
@@ -68,7 +68,7 @@ async fn amqp() {
             TlsServer::before(services.broker_socket(), Begins::AtOnce, &ca, shown, None).await;
         let trusting = amqps(&services, server.port, &format!("cacertfile={}", ca.file()));
         expect(shown, connects(&trusting, "http://localhost").await);
-        // This machine, no CA named: encrypted is all that can be asked for.
+        // For this machine, without a named CA, only encryption is required.
         let unnamed = amqps(&services, server.port, "");
         connects(&unnamed, "http://localhost").await.unwrap();
         let strict = amqps(&services, server.port, "verify=verify_peer");
@@ -155,7 +155,7 @@ async fn database() {
         }
         let chain = asks(&format!("sslmode=verify-ca{ca}")).await;
         match shown {
-            // For which host it is, this mode does not ask.
+            // This mode does not check the host.
             Shown::OtherHost => chain.unwrap(),
             _ => expect(shown, chain),
         }
@@ -169,7 +169,7 @@ async fn database() {
     let direct = format!("sslmode=verify-full&sslnegotiation=direct&sslrootcert={}", ca.file());
     let store = Store::new(&postgres(&services, &server, &direct), "public", 2).unwrap();
     store.ping().await.unwrap();
-    // The machine's CAs have not signed this one.
+    // The machine's CAs have not signed this certificate.
     let system = "sslrootcert=system&sslnegotiation=direct";
     let store = Store::new(&postgres(&services, &server, system), "public", 2).unwrap();
     let refused = store.ping().await.unwrap_err().to_string();
@@ -190,8 +190,8 @@ async fn database() {
     }
 }
 
-/// Somebody in the middle says that PostgreSQL has no TLS: nothing follows in plain text where that is not written, no user
-/// and no password.
+/// An attacker answers that PostgreSQL has no TLS: the client sends no user and no password in plain text, unless the URL allows
+/// it.
 #[apply(world_test)]
 async fn no_plain_text_that_nobody_has_asked_for() {
     let asks = async |credentials: &str, host: &str, parameters: &str| {

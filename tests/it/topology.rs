@@ -1,4 +1,4 @@
-//! Applying a topology: everything it says, nothing else, and no window in which a message is lost.
+//! Applying a topology: all its objects, no others, and no moment in which a message is lost.
 
 use lapin::{
     BasicProperties,
@@ -57,7 +57,7 @@ async fn every_change_can_be_carried_out_again() {
     assert_eq!(world.own_objects().await, world.topology.objects());
 }
 
-/// Each step is planned again from what is there, as if the one before had been interrupted.
+/// Each step is planned again from the present objects, as after an interruption.
 #[apply(world_test)]
 async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refused() {
     let world = World::empty().await;
@@ -80,7 +80,7 @@ async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refus
     assert_eq!(world.own_objects().await, world.topology.objects());
     assert!(accepted.len() > 4, "the last steps accept messages");
 
-    // What waits in the level of 30 minutes is there as well as what came out.
+    // The waiting messages of the level of 30 minutes are found, and those in the other queues.
     let wire = world.wire().await;
     let mut found = Vec::new();
     let look = async || {
@@ -97,7 +97,7 @@ async fn a_message_published_between_any_two_steps_arrives_or_is_parked_or_refus
     assert_eq!(found, accepted);
 }
 
-/// Whether the broker took a mandatory message; otherwise it gave it back or the exchange is not there.
+/// Whether the broker took a mandatory message; false if it returned the message or the exchange does not exist.
 async fn is_accepted(world: &World, exchange: &str, key: &str, body: &str) -> bool {
     let wire = world.wire().await;
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
@@ -115,7 +115,7 @@ async fn is_accepted(world: &World, exchange: &str, key: &str, body: &str) -> bo
     }
 }
 
-/// `apply` would stop in the middle, and half a topology would stay.
+/// Otherwise `apply` would stop in the middle, and leave half a topology.
 #[apply(world_test)]
 async fn more_queues_than_the_virtual_host_takes_are_not_begun() {
     let world = World::empty().await;
@@ -125,7 +125,7 @@ async fn more_queues_than_the_virtual_host_takes_are_not_begun() {
         world.services.call(None, how, &path, serde_json::json!({ "value": value })).await.unwrap()
     };
     let queues = world.topology.objects().queues.len();
-    // With the lock of `apply` it is one too few.
+    // The lock of `apply` needs one more.
     let few = i64::try_from(queues).unwrap();
     limit(few).await;
     let said = format!("at most {few} queues: it has 0, {queues} are to be created, and");
@@ -134,12 +134,12 @@ async fn more_queues_than_the_virtual_host_takes_are_not_begun() {
     assert!(world.own_objects().await.queues.is_empty());
     limit(few + 1).await;
     world.overdue(&["apply", "--yes"]).exits(0);
-    // Queues that are there need no more room.
+    // Existing queues need no more room.
     limit(few).await;
     world.overdue(&["plan"]).exits(0).prints("no change");
 }
 
-/// The limit is written out, so that an older or newer broker does the same, and behind it is the parking lot.
+/// The file's limit is explicit, so that an older or newer broker does the same. The broker dead-letters the message to the parking lot.
 #[apply(world_test)]
 async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
     let world =
@@ -153,7 +153,7 @@ async fn a_message_that_kills_its_consumer_again_and_again_is_parked() {
             wire.channel.basic_get("orders.unpaid".into(), options).await.unwrap()
         {
             deliveries += 1;
-            // What a consumer that dies does to it.
+            // The broker does the same when a consumer dies.
             message.reject(BasicRejectOptions { requeue: true }).await.unwrap();
         }
         wire.ready("orders.parked").await

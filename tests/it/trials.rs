@@ -1,4 +1,4 @@
-//! Effects are tried in transactions that are rolled back: what one order does says nothing about the others.
+//! Effects are tried in transactions that are rolled back: one order's failure proves nothing about the others.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use overdue::internals::{obstacle::Obstacle, store::orders::Effect, timing::Timi
 
 use crate::{bad_rows::refuse, support::World};
 
-/// What keeps orders of a world from being closed.
+/// The reason why orders of a world cannot be closed.
 async fn obstacle(world: &World) -> Option<Obstacle> {
     let effects = [("close".to_owned(), Ok(Effect::close()))];
     let facts = world.store.facts(&effects, || Timestamp::UNIX_EPOCH).await;
@@ -19,7 +19,7 @@ async fn reason(world: &World) -> String {
     obstacle(world).await.map(|found| found.reason).unwrap_or_default()
 }
 
-/// A trigger of the rows that are closed, with this body.
+/// Creates a trigger on closed rows, with this body.
 async fn trigger(world: &World, each: &str, body: &str) {
     world
         .sql(&format!(
@@ -29,7 +29,7 @@ async fn trigger(world: &World, each: &str, body: &str) {
         .await;
 }
 
-/// A trigger may raise any SQLSTATE there is, those of missing rights, time-outs and full disks included.
+/// A trigger may raise any SQLSTATE, including those for missing rights, time-outs and full disks.
 #[apply(world_test)]
 async fn one_bad_order_is_named_and_the_effect_is_usable() {
     let world = World::new().await;
@@ -45,7 +45,7 @@ async fn one_bad_order_is_named_and_the_effect_is_usable() {
         ] {
             assert!(run.stdout.contains(text), "{text}\n{run}");
         }
-        // Somebody wants to know of that one.
+        // A person names that order.
         let run = world
             .overdue(&["effect", "check", "close", "--order", "o-0", "--order", "o-1"])
             .exits(2);
@@ -71,7 +71,7 @@ async fn what_fails_without_orders_is_no_fault_of_an_order() {
     assert!(reason.ends_with("maintenance"), "{reason}");
 }
 
-/// What a commit would check, and refuse.
+/// A deferred constraint that the commit would check.
 #[apply(world_test)]
 async fn what_fails_at_the_commit_fails_in_a_trial() {
     let world = World::new().await;
@@ -91,12 +91,12 @@ async fn what_fails_at_the_commit_fails_in_a_trial() {
     let reason = reason(&world).await;
     assert!(reason.starts_with("order o-0 cannot be closed: SQLSTATE P0001: "), "{reason}");
     assert_eq!(world.closed().await, 0);
-    // Each trial was rolled back behind the failure as well: no transaction has a lock on the table.
+    // A failed trial was rolled back as well: no transaction has a lock on the table.
     world.sql("DROP FUNCTION refuse CASCADE").await;
     assert_eq!(obstacle(&world).await, None);
 }
 
-/// They have lain there for months, each for a reason of its own.
+/// The old orders have been open for months, each with its own reason.
 #[apply(world_test)]
 async fn old_orders_do_not_hide_why_new_ones_are_not_closed() {
     let world = World::new().await;
@@ -110,10 +110,10 @@ async fn old_orders_do_not_hide_why_new_ones_are_not_closed() {
     let reason = async || reason(&world).await;
     assert!(reason().await.ends_with("long ago"), "{}", reason().await);
     for (age, due_in_ms) in [("day", -40_000_000), ("hour", -600_000), ("minute", -20_000)] {
-        // Those that can be closed hide nothing.
+        // Orders that can be closed hide no reason.
         world.orders(&format!("good-{age}"), 1, due_in_ms).await;
         assert!(reason().await.ends_with("long ago"), "{}", reason().await);
-        // A second before the good one, however long it takes to write them.
+        // A second before the good order, however long the inserts take.
         world
             .sql(&format!(
                 "INSERT INTO orders (id, due_at)
@@ -132,13 +132,13 @@ async fn a_trial_has_a_limit_of_its_own() {
     let mut world = World::new().await;
     trigger(&world, "ROW", "RAISE EXCEPTION 'limit %', current_setting('statement_timeout')").await;
     world.orders("o", 1, -5_000).await;
-    // As a worker, doctor and status have it.
+    // The limit of worker, doctor and status.
     world.overdue(&["effect", "check", "close"]).reports("limit 5s");
     let trial = Duration::from_secs(2);
     world.store = world.store.clone().with_timing(Timing { trial, ..Timing::often() }.into());
     assert!(reason(&world).await.ends_with("limit 2s"), "{}", reason(&world).await);
 
-    // It is met: the order is named; if all of them meet it, it is the effect.
+    // The order that reaches the limit is named; if all orders reach it, the effect is named.
     world.sql("DROP FUNCTION refuse CASCADE").await;
     trigger(&world, "ROW", "PERFORM pg_sleep(600)").await;
     let found = reason(&world).await;

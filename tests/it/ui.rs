@@ -1,4 +1,4 @@
-//! `overdue ui`: who gets in, what is refused, and what every answer carries.
+//! `overdue ui`: access, refusals, and the headers of every answer.
 
 mod browser;
 mod look;
@@ -17,9 +17,9 @@ use crate::support::{
     ui::{Visitor, plain_client},
 };
 
-/// What a first visit may load, in bytes.
+/// Limit of the first visit, in bytes.
 const FIRST_VISIT: usize = 100 * 1024;
-/// Pages that are there for somebody with a session.
+/// Pages that need a session.
 const PAGES: [&str; 7] =
     ["/", "/parked", "/parked?reason=x&page=9", "/pauses", "/order?id=%3Cb%3E", "/soon", "/health"];
 const ASSETS: [&str; 3] = ["/assets/ui.css", "/assets/ui.js", "/assets/icon.svg"];
@@ -99,7 +99,7 @@ async fn a_token_of_a_file_is_typed_with_a_name_as_often_as_one_likes() {
     }
     assert!(sessions[0].page("/").await.1.contains(">Ada</span>"));
     assert!(sessions[1].page("/").await.1.contains("&#60;b&#62;Bob&#60;/b&#62;"));
-    // A token in a link is none of a file.
+    // A token in a link does not replace the token of the file.
     let followed = client.get(format!("{}/login?token={TOKEN}", ui.base)).send().await.unwrap();
     assert_eq!(followed.status(), StatusCode::UNAUTHORIZED);
 }

@@ -1,4 +1,4 @@
-//! Refused events whose rows cannot be put aside: the later ones of their orders wait for them, and nothing else does.
+//! Refused events whose rows cannot be moved: later events of their orders wait for them, and no others do.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::support::{
     worker::{RunningWorker, settings},
 };
 
-/// Events `order.closed` of the orders `stuck…` are refused, since a queue is full, and cannot be moved.
+/// Sets up that events `order.closed` of the orders `stuck…` are refused, because a queue is full, and cannot be moved.
 async fn full_and_stuck(world: &World, wire: &Wire) -> &'static str {
     let full = subscriber_with_one_place(wire, "order.closed").await;
     wire.publish_all("", full, &[r#"{"order_id": "first"}"#.to_owned()]).await;
@@ -21,7 +21,7 @@ async fn full_and_stuck(world: &World, wire: &Wire) -> &'static str {
     full
 }
 
-/// Somebody has changed so many of them, and takes long; a worker tries to put them aside, and others behind them.
+/// Another session has updated `count` of the rows in an open transaction; a worker tries to move them, and others behind them.
 async fn locked(
     world: &World,
     wire: &Wire,
@@ -41,7 +41,7 @@ async fn locked(
     (holder, looking_often(world))
 }
 
-/// A worker that looks at everything each second.
+/// A worker that scans all rows each second.
 fn looking_often(world: &World) -> RunningWorker {
     let timing = Timing { look_at_everything: Duration::from_secs(1), ..Timing::often() };
     let address = world.address().with_timing(Arc::new(timing));
@@ -63,7 +63,7 @@ async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
     let _worker = world.worker();
     let (mut seen, mut taken) = (BTreeMap::new(), BTreeMap::new());
     let look = async || copies(&wire, &other, &mut seen).await;
-    // Each try of the oldest one is one of what is behind it, too.
+    // Each attempt with the oldest event includes the events behind it.
     let tried = |seen: &BTreeMap<_, _>| seen.get(&event("order.closed", "o-1")) >= Some(&3);
     let now = until("tried three times", look, tried).await;
     assert!(!now.contains_key(&event("order.shipped", "stuck")), "{now:?}");
@@ -78,7 +78,7 @@ async fn a_later_event_does_not_overtake_a_refused_one_that_cannot_be_moved() {
     assert!(taken.contains_key(&event("order.closed", "stuck")), "{taken:?}");
 }
 
-/// What is read begins above the rows that are gone, and not above those that are left.
+/// The relay reads above the deleted rows, and not above the remaining ones.
 #[apply(world_test)]
 async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_cannot_be_moved() {
     let (world, wire) = World::new().await.wired().await;
@@ -91,7 +91,7 @@ async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_can
     }
     let _worker = looking_often(&world);
     let mut seen = BTreeMap::new();
-    // New rows are seen by several looks at everything.
+    // Several full scans see the new rows.
     let look = async || {
         write(&world, &[("order.paid", "any")]).await;
         copies(&wire, &other, &mut seen).await
@@ -110,7 +110,7 @@ async fn an_event_that_is_written_later_does_not_overtake_a_refused_one_that_can
     assert!(!seen.keys().any(|(name, _)| name == "order.shipped"), "{seen:?}");
 }
 
-/// The queue takes events again while a page of them is published; the last event of the order is in the next one.
+/// The queue takes events again while a page is published; the last event of the order is in the next page.
 #[apply(world_test)]
 async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cannot_be_moved() {
     let (world, wire) = World::new().await.wired().await;
@@ -140,7 +140,7 @@ async fn an_event_of_another_page_does_not_overtake_one_that_waits_for_what_cann
     assert_eq!(names, ["order.shipped", "order.archived"]);
 }
 
-/// Events of an order wait for different names where the earlier one could not be moved with the later one.
+/// Events of an order wait for different names if the earlier one could not be moved with the later one.
 #[apply(world_test)]
 async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
     let (world, wire) = World::new().await.wired().await;
@@ -167,7 +167,7 @@ async fn a_later_event_waits_for_an_earlier_one_that_waits_for_another_name() {
     until("what follows", look, |seen| seen.contains_key(&shipped)).await;
 }
 
-/// As many as a page holds, and more: then nothing behind them would be read.
+/// The events fill more than a page: otherwise no row behind them would be read.
 #[apply(world_test)]
 async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_it() {
     let (world, wire) = World::new().await.wired().await;
@@ -183,7 +183,7 @@ async fn a_page_of_refused_events_that_cannot_be_moved_holds_up_nothing_behind_i
     assert_eq!(read(&wire.take_many(&other, 1).await[0]), event("order.paid", "x"));
 }
 
-/// As many as a page holds, and more, and others behind them.
+/// The events fill more than a page, with others behind them.
 #[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_name() {
     let (world, wire) = World::new().await.wired().await;
@@ -199,7 +199,7 @@ async fn refused_events_that_somebody_has_locked_hold_up_nothing_with_another_na
     until("all are set aside", async || world.number(locked).await, |aside| *aside == 2_100).await;
 }
 
-/// They are more than are tried alone before the others of their page are left as well.
+/// The events exceed the number that is tried alone before the relay leaves the others of their page.
 #[apply(world_test)]
 async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_aside() {
     let (world, wire) = World::new().await.wired().await;
@@ -207,7 +207,7 @@ async fn refused_events_that_somebody_has_locked_keep_no_others_from_being_set_a
     until("the others are set aside", async || refused(&world).await, |aside| *aside == 100).await;
 }
 
-/// Looks at everything find them again and again, and do not take them for new ones.
+/// Full scans find these events repeatedly, and do not take them for new ones.
 #[apply(world_test)]
 async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() {
     let (world, wire) = World::new().await.wired().await;
@@ -228,12 +228,12 @@ async fn many_refused_events_that_cannot_be_moved_are_not_all_published_again() 
     let seen = until("tried seven times", look, tried).await;
     let stuck = seen.iter().filter(|((_, order), _)| order.starts_with("stuck"));
     assert_eq!(stuck.clone().count(), 1_100);
-    // One at a time is tried.
+    // Only one event at a time is tried.
     let copies: usize = stuck.map(|(_, copies)| copies).sum();
     assert!(copies < 1_100 + 500, "{copies}");
 }
 
-/// An event that waits for one that cannot be moved is read again when that is gone.
+/// An event that waits for an unmovable one is read again after that one is gone.
 #[apply(world_test)]
 async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has_deleted_it() {
     let (world, wire) = World::new().await.wired().await;
@@ -245,7 +245,7 @@ async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has
     let mut look = async || copies(&wire, &other, &mut seen).await;
     let closed = event("order.closed", "stuck");
     until("its first copy", &mut look, |seen| seen.contains_key(&closed)).await;
-    // The later event of its order stays in the outbox with it, or is set aside.
+    // The later event of its order stays in the outbox with it, or is moved.
     write(&world, &[("order.done", "stuck"), ("order.paid", "other")]).await;
     let paid = event("order.paid", "other");
     let now = until("what is beside it", &mut look, |seen| seen.contains_key(&paid)).await;
@@ -255,13 +255,13 @@ async fn what_waits_for_an_event_that_cannot_be_moved_goes_out_when_somebody_has
     until("what follows", &mut look, |seen| seen.contains_key(&done)).await;
 }
 
-/// Each try is one more copy for the other subscribers.
+/// Each attempt is another copy for the other subscribers.
 #[apply(world_test)]
 async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_not() {
     let (world, wire) = World::new().await.wired().await;
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
-    let hour = Duration::from_hours(1); // data: nothing is tried again
+    let hour = Duration::from_hours(1); // data: no further attempt
     let timing = Timing { place_pause_first: hour, place_silence: hour, ..Timing::often() };
     let address = world.address().with_timing(Arc::new(timing));
     let _worker = world.worker_at(address, &world.services.database_url(None), settings());
@@ -275,7 +275,7 @@ async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_
     assert!(seen.values().all(|copies| *copies == 1), "{seen:?}");
 }
 
-/// What moves it is given up after seconds.
+/// The statement that moves the event is cancelled after seconds.
 #[apply(world_test)]
 async fn a_refused_event_that_takes_too_long_to_move_holds_up_no_others() {
     let (world, wire) = World::new().await.wired().await;

@@ -1,16 +1,16 @@
-//! Messages that no AMQP client could have written, and that the one below us cannot read as they are.
+//! Messages that no AMQP client could have written, and that our client library cannot read unchanged.
 //!
-//! Each of these used to end every session, or the process, until the delivery limit had parked it together with
-//! everything that was prefetched at the same time.
+//! Before, each of these ended every session, or the process, until the delivery limit parked it. The broker parked all messages
+//! that were prefetched at the same time with it.
 
 use lapin::types::AMQPValue;
 
 use crate::support::{Parked, World, ids, python, text};
 
-/// Exchange, routing key, body, and what is forged.
+/// Exchange, routing key, body, and the name of the forgery.
 type Forged<'a> = [&'a str; 4];
 
-/// Publishes them one after the other.
+/// Publishes the messages one after the other.
 fn forge(world: &World, messages: &[Forged<'_>]) {
     let lines = messages.iter().map(|message| serde_json::json!(message).to_string());
     let lines: Vec<String> = lines.collect();
@@ -29,7 +29,7 @@ const WHAT: [&str; 9] = [
     "long-header 130900",
 ];
 
-/// Each closes its order like any other; of an unknown order it is parked, and says what could not be kept of it.
+/// Each message closes its order. For an unknown order it is parked, and its headers name the dropped parts.
 #[apply(world_test)]
 async fn a_message_that_the_client_cannot_read_is_worked_like_any_other() {
     let world = World::new().await;
@@ -39,7 +39,7 @@ async fn a_message_that_the_client_cannot_read_is_worked_like_any_other() {
     let mut messages: Vec<Forged<'_>> = Vec::new();
     for ((what, ids), unknown) in WHAT.iter().zip(orders.chunks(2)).zip(&unknown) {
         messages.push(["orders.in", "100ms.unpaid", &ids[0], what]);
-        // Without a level on the way there is no `x-death`.
+        // Without a level in the path there is no `x-death`.
         messages.push(["orders.dlx", "1s.unpaid", &ids[1], what]);
         messages.push(["orders.in", "100ms.unpaid", unknown, what]);
     }
@@ -72,6 +72,6 @@ async fn a_message_that_the_client_cannot_read_is_worked_like_any_other() {
     assert_eq!(of(6).header("long").map(|long| long.len()), Some(20_000));
     assert_eq!(dropped(7).unwrap(), "dropped: they fill a frame");
     assert_eq!(dropped(8).unwrap(), "dropped: their headers take too much memory");
-    // The retries gave it a routing key of ours.
+    // The retries gave the message a routing key of ours.
     assert!(of(9).key.ends_with(".unpaid"), "{:?}", of(9));
 }

@@ -1,5 +1,5 @@
-//! `overdue verify` on a real broker: each kind of fact is read there. What is found in it:
-//! `tests/pure/verify`.
+//! `overdue verify` reads each kind of fact from a real broker. `tests/pure/verify` tests
+//! the findings.
 
 mod printed;
 mod probes;
@@ -12,18 +12,18 @@ use serde_json::json;
 
 use crate::support::{Run, Services, World, samples::TWO_TIMEOUTS, until};
 
-/// With the topology declared.
+/// A world with the declared topology.
 pub(crate) async fn applied() -> World {
     World::applied(TWO_TIMEOUTS).await
 }
 
-/// With nothing on the broker.
+/// A world with nothing on the broker.
 pub(crate) async fn empty() -> World {
     World::bare(Services::main(), TWO_TIMEOUTS).await
 }
 
 impl World {
-    /// `overdue verify` finds something: severity, rule and subject of each.
+    /// Runs `overdue verify`, which must find something; returns severity, rule and subject of each finding.
     fn findings(&self) -> Vec<String> {
         let run = self.overdue(&["verify", "-o", "json"]).exits(2);
         run.findings()
@@ -43,7 +43,7 @@ async fn nothing_is_found_beside_objects_of_others() {
     world.exchange("orders", "topic", json!({})).await;
     world.queue("orders.report", json!({})).await;
     world.bind("orders", "orders.report", "#").await;
-    // Everybody may listen to events.
+    // Any client may listen to events.
     world.bind("orders.events", "orders.report", "#").await;
     world.policy("policies", "reports", r"^orders\.report$", json!({ "message-ttl": 1 })).await;
     world.until_policy("orders.report", "reports").await;
@@ -59,7 +59,7 @@ async fn each_kind_of_fact_is_read() {
     world.unbind("orders.dlx", "orders.unshipped", "#.unshipped").await;
     world.delete("queues", "orders.delay.30m").await;
     world.delete("queues", "orders.delay.3s").await;
-    // A level without at-least-once, and with another TTL than its name says.
+    // A level without at-least-once, and with another TTL than its name.
     let arguments = json!({
         "x-queue-type": "quorum", "x-message-ttl": 2000, "x-dead-letter-exchange": "orders.dlx",
     });
@@ -99,7 +99,7 @@ async fn each_kind_of_fact_is_read() {
     insta::assert_snapshot!(run.stdout.replace(&world.vhost, "VHOST"));
 }
 
-/// What `plan` says of policies, before and after; `verify` says the same of what is there.
+/// The output of `plan` about policies, before and after; `verify` reports the same about existing objects.
 #[apply(world_test)]
 async fn plan_says_what_policies_will_do() {
     let world = empty().await;
@@ -131,7 +131,7 @@ async fn plan_says_what_policies_will_do() {
     }
 }
 
-/// The keys came with 4.3.1; an older broker refuses them, so there is nothing that verify could find.
+/// The keys came with 4.3.1; an older broker refuses them, so verify has nothing to find.
 #[apply(world_test)]
 async fn delayed_retry() {
     let world = applied().await;
@@ -149,7 +149,7 @@ async fn delayed_retry() {
     assert!(run.stdout.contains(note), "{run}");
 }
 
-/// The broker routes as the rules about objects say: an exchange without a queue hides the alternate, and a copy comes twice.
+/// The broker routes by the rules about objects: an exchange without a queue hides the alternate, and a copy arrives twice.
 #[apply(world_test)]
 async fn the_broker_routes_as_the_rules_say() {
     let world = applied().await;

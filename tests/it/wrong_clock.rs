@@ -1,5 +1,5 @@
 //! A worker's clock that is five minutes off, or steps: the real binary under libfaketime. The database's clock decides; the
-//! worker's own says nothing but the time in its log.
+//! worker's own clock only affects the times in its log.
 
 use jiff::Timestamp;
 use overdue::internals::{
@@ -12,7 +12,7 @@ use crate::support::{WorkerProcess, World, clock::WorkerClock, until};
 
 const MINUTES_OFF: i64 = 5;
 
-/// Notices that say when they are due, so that a worker may be misled.
+/// Publishes notices with their deadline, which could mislead a worker.
 async fn publish_dated(world: &World, level: &str, ids: &[String]) {
     let publisher = world.publisher().await;
     for id in ids {
@@ -26,7 +26,7 @@ async fn publish_dated(world: &World, level: &str, ids: &[String]) {
     }
 }
 
-/// So many minutes is the last line of the log off.
+/// Returns the error of the log's last time, in minutes.
 #[expect(clippy::disallowed_methods, reason = "the log has the time of this machine")]
 fn minutes_off(worker: &WorkerProcess) -> i64 {
     let log = worker.log();
@@ -35,8 +35,8 @@ fn minutes_off(worker: &WorkerProcess) -> i64 {
     (last.duration_since(Timestamp::now()).as_secs() + 30).div_euclid(60)
 }
 
-/// The messages did it, neither early nor found by the safety net; within the time that tests wait, which is shorter than the
-/// clock is off.
+/// Asserts that messages closed the orders, neither early nor by the sweep, within the tests' patience, which is shorter than
+/// the clock's error.
 async fn closed_by_their_messages(world: &World, count: usize) {
     world.until_closed(count).await;
     world.assert_invariants().await;
@@ -46,7 +46,7 @@ async fn closed_by_their_messages(world: &World, count: usize) {
     world.until_empty("orders.unpaid").await;
 }
 
-/// Early ones are held, due ones closed, and rows of `schedule()` published, all as with a right clock.
+/// Early notices wait, due orders are closed, and rows of `schedule()` are published, all as with a right clock.
 async fn with_a_clock_that_is_off(minutes: i64) {
     let world = World::new().await;
     let Some(clock) = WorkerClock::of(world.dir.path()) else { return };
@@ -79,7 +79,7 @@ async fn a_clock_five_minutes_behind_closes_nothing_late() {
     with_a_clock_that_is_off(-MINUTES_OFF).await;
 }
 
-/// The clock steps while notices are held.
+/// The clock steps while notices wait.
 async fn with_a_clock_that_steps(minutes: i64) {
     let world = World::clocked().await;
     let Some(clock) = WorkerClock::of(world.dir.path()) else { return };

@@ -1,4 +1,4 @@
-//! Where workers put notices back: as publishers do, but that what nothing holds is returned.
+//! The routes of requeued notices equal a publisher's, but the broker returns a message without a level.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::{broker_model::route, generate};
 
-/// The routes of notices that wait for `rest`, or in a level, for each timeout.
+/// The routes of each timeout's notices, with the remaining time `rest` and in each level.
 fn routes(topology: &Topology, rest: Duration) -> Vec<Route> {
     let of_timeout = |timeout: &Timeout| {
         let levels = topology.levels.iter().map(|level| Delay::level(level.name()));
@@ -41,7 +41,7 @@ proptest! {
         }
     }
 
-    /// Unbound, as when the level is taken out of use; and the alternate exchange would have parked it.
+    /// The binding is missing, as for a removed level; the alternate exchange would have parked the message.
     #[test]
     fn what_has_no_level_is_returned(topology in generate::topology_anyhow(), rest_ms in 0_u64..=100_000) {
         let held = routes(&topology, Duration::from_millis(rest_ms)).into_iter().filter(|it| !it.queues.is_empty());

@@ -1,4 +1,4 @@
-//! When an alert says something, and what.
+//! Times and texts of alert messages.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const SENDER: Sender<'_> = Sender { alert: "on-call", topology: "orders", host: "shop-1" };
 
-/// An alert on everything, and a clock that the test sets.
+/// An alert on all conditions, and a clock that the test sets.
 struct World {
     began: Instant,
     episodes: Episodes,
@@ -35,14 +35,14 @@ impl World {
         self.began + Duration::from_secs(s)
     }
 
-    /// What is due after a reading; it is not taken.
+    /// Returns the message that is due after a reading, without marking it as sent.
     fn due(&mut self, s: u64, facts: &Facts) -> Option<Message> {
         let now = self.at(s);
         self.episodes.observe(now, facts);
         self.episodes.due(now)
     }
 
-    /// The lines of everything that is due after a reading; all of it is taken.
+    /// Returns the lines of every message that is due after a reading, and marks them as sent.
     fn sent(&mut self, s: u64, facts: &Facts) -> Vec<String> {
         let (now, mut lines) = (self.at(s), Vec::new());
         self.episodes.observe(now, facts);
@@ -67,7 +67,7 @@ fn parked(messages: u64) -> Facts {
     Facts { parked: Some(messages), ..right() }
 }
 
-/// With these conditions of `/readyz`.
+/// Facts with these conditions of `/readyz`.
 fn unready(names: &[&'static str]) -> Facts {
     let not_ready = names.iter().map(|name| (*name, "not connected: refused".to_owned()));
     Facts { not_ready: not_ready.collect(), ..right() }
@@ -85,7 +85,7 @@ fn a_condition_is_told_once_then_again_after_a_while_and_then_its_end() {
     let again =
         "parked on shop-1: 4 messages are parked; since 60m; docs/runbooks.md#overdueparked";
     assert_eq!(world.sent(3_605, &parked(4)), [line(again)]);
-    // Not known is neither wrong nor right.
+    // An unknown value neither begins nor ends an alert.
     assert_eq!(world.sent(4_000, &Facts { parked: None, ..right() }), nothing);
     let over = "parked is over on shop-1; it was: 4 messages are parked; it began 66m ago";
     assert_eq!(world.sent(4_001, &right()), [line(over)]);
@@ -108,12 +108,12 @@ fn a_message_that_is_not_taken_is_made_again_from_what_is_known_then() {
     assert_eq!(world.due(0, &parked(1)).unwrap().text, "1 message is parked");
     let later = world.due(60, &parked(2)).unwrap();
     assert_eq!(later.text, "2 messages are parked");
-    // It is over before anybody has heard of it: nobody is told that it is so.
+    // The condition ends before any message was sent: no message about it follows.
     assert!(world.due(65, &right()).unwrap().is_over);
     assert!(!world.due(70, &parked(2)).unwrap().is_over);
     let over = world.due(360, &right()).unwrap();
     assert!(over.is_over);
-    // It comes again while its end is told: that is news.
+    // The condition begins again while the message about its end is sent: this is a new alert.
     world.episodes.observe(world.at(361), &parked(3));
     world.episodes.sent(world.at(362), &over);
     assert!(!world.due(363, &parked(3)).unwrap().is_over);
@@ -132,7 +132,7 @@ fn not_ready_is_told_after_a_while_and_not_of_a_moment() {
     assert_eq!(world.due(2_060, &not_ready).unwrap().condition, Some(Condition::NotReady));
 }
 
-/// One bad order, or one condition, which stays, hides nothing that comes later.
+/// A long-lasting bad order or condition does not suppress later alerts.
 #[test]
 fn something_else_and_much_more_are_news() {
     let minute = Duration::from_mins(1);
@@ -162,7 +162,7 @@ fn something_else_and_much_more_are_news() {
     assert_eq!(world.sent(75, &unready(&["database", "broker"])).len(), 1);
 }
 
-/// What a worker fails at is why.
+/// The cause is the worker's own failure.
 #[test]
 fn the_reason_is_in_the_message() {
     let minute = Duration::from_mins(2);
@@ -173,7 +173,7 @@ fn the_reason_is_in_the_message() {
         scheduled: Some("no confirm for `30m`".to_owned()),
         parked: Some("this worker parked the last one 5s ago, o-7: SQLSTATE P0001: no".to_owned()),
     };
-    // What is open comes before what was closed late.
+    // Open orders are named before orders that were closed late.
     let facts = Facts {
         overdue: Some((2, minute)),
         closed_late: minute,
@@ -243,7 +243,7 @@ fn notices(gone: u64, all: u64) -> GoneNotices {
     GoneNotices { timeout: "unpaid".to_owned(), gone, all }
 }
 
-/// More than half of at least twenty, of the last hour alone.
+/// More than half of at least twenty notices in the last hour.
 #[test]
 fn most_notices_of_an_hour_find_no_row() {
     let (began, minute) = (Instant::now(), Duration::from_mins(1));
@@ -260,7 +260,7 @@ fn most_notices_of_an_hour_find_no_row() {
     for minutes in 4..=62 {
         read(minutes, &[("unpaid", 21, 41)]);
     }
-    // What was before the last hour is not counted.
+    // Notices before the last hour are not counted.
     assert_eq!(read(63, &[("unpaid", 41, 61)]), Some(notices(20, 20)));
     assert_eq!(read(64, &[("unpaid", 41, 101)]), None);
 }
@@ -296,7 +296,7 @@ fn message() -> Message {
     Message { condition, is_over: false, text, lasted: Duration::from_mins(125) }
 }
 
-/// The examples of docs/alerts.md, as they arrive. What is in the message stays in its string, and notifies nobody.
+/// The examples of docs/alerts.md, as sent. Text from a message stays in its string, so it cannot mention anyone.
 #[test]
 fn the_documented_bodies_are_filled_in() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alerts.md");

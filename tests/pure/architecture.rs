@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` as a test: its table of rooms is the only declaration, and `src` keeps it.
+//! `ARCHITECTURE.md` as a test: its table is the only declaration of rooms, and `src` must match it.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What core rooms have nothing of: I/O, clocks, chance.
+/// Forbidden in core rooms: I/O, clocks, randomness.
 const IMPURE: [&str; 13] = [
     "tokio",
     "lapin",
@@ -23,10 +23,10 @@ const IMPURE: [&str; 13] = [
     "::now(",
 ];
 
-/// Data types of the client, which a message is made of.
+/// The client's data types, of which a message consists.
 const PURE_ALL_THE_SAME: [&str; 1] = ["lapin::types"];
 
-/// Files that are about one strategy, or show what it is called. Everybody else asks `topology/delays`.
+/// Files about one strategy, or that print its name. All others use `topology/delays`.
 const NAMING_A_STRATEGY: [&str; 4] =
     ["doctor/broker.rs", "graph/model.rs", "verify.rs", "verify/plan_findings.rs"];
 
@@ -37,7 +37,7 @@ struct Room {
     lines_at_most: usize,
 }
 
-/// A file of `src`: its path below it, and its text without comments.
+/// A file of `src`: its path below `src`, and its text without comments.
 struct Source {
     path: String,
     code: String,
@@ -45,19 +45,19 @@ struct Source {
 }
 
 impl Source {
-    /// The first part of its path: `plan` of `plan.rs` and of `plan/diff.rs`.
+    /// The first part of the path: `plan` for `plan.rs` and for `plan/diff.rs`.
     fn room(&self) -> &str {
         let first = self.path.split('/').next().unwrap_or_default();
         first.strip_suffix(".rs").unwrap_or(first)
     }
 
-    /// The rooms that it names: the first part of each path that begins with `crate::`.
+    /// The rooms that the file imports: the first part of each path that begins with `crate::`.
     fn imports(&self) -> BTreeSet<&str> {
         self.code.split("crate::").skip(1).flat_map(first_parts).collect()
     }
 }
 
-/// Of `a::b` it is `a`; of `{a::{b, c}, d}` they are `a` and `d`.
+/// The first parts of a path: `a` for `a::b`, `a` and `d` for `{a::{b, c}, d}`.
 fn first_parts(path: &str) -> Vec<&str> {
     let Some(group) = path.strip_prefix('{') else { return vec![first_word(path)] };
     let mut depth = 0;
@@ -135,7 +135,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The map, the entry, and the list of what tests see name every room, and belong to none.
+/// Whether a file is in a room. The crate root, the binary and the exports for tests name every room.
 fn is_in_a_room(source: &Source) -> bool {
     !["lib", "main", "internals"].contains(&source.room())
 }

@@ -1,4 +1,4 @@
-//! When a batch is full, with the time passed in, and what becomes of a delivery.
+//! When a batch is full, with the time as an input, and the disposition of each delivery.
 
 use std::{
     fmt::Write,
@@ -29,19 +29,19 @@ fn tries(attempt: u32) -> Tries {
     Tries { attempt, ..Tries::default() }
 }
 
-/// Through a place that holds messages for so long.
+/// A route through a queue whose messages expire after `holds`.
 fn route(holds: Duration) -> Route {
     let (exchange, routing_key) = ("orders.again".to_owned(), "30m.unpaid".to_owned());
     Route { exchange, routing_key, x_delay: None, holds, early: Duration::ZERO, queues: Vec::new() }
 }
 
-/// The broker delays each message for as long as it is to wait.
+/// A broker that delays each message exactly for `wait`.
 #[allow(clippy::unnecessary_wraps, reason = "it stands for what may find nothing")]
 fn exactly(wait: Duration) -> Option<Route> {
     Some(route(wait))
 }
 
-/// What is done, in a line.
+/// A disposition as a line.
 fn shown(disposition: Disposition) -> String {
     match disposition {
         Disposition::Ack => "ack".to_owned(),
@@ -73,7 +73,7 @@ proptest! {
         prop_assert_eq!(longer.find(|level| holds(level) <= remaining), None);
     }
 
-    /// Put back again and again, an order comes when due, late by less than the shortest level.
+    /// An order that is requeued repeatedly arrives when due, late by less than the shortest level.
     #[test]
     fn waiting_ends_after_the_deadline_and_before_one_more_shortest_level(
         levels in any_levels(),
@@ -111,7 +111,7 @@ proptest! {
         prop_assert!(late < shortest || deadline.is_zero(), "late by {:?}", late);
     }
 
-    /// Each retry takes the next level and one more attempt; after the last one it is parked.
+    /// Each retry takes the next level and raises the attempt; after the last one the message is parked.
     #[test]
     fn attempts_grow_until_the_message_is_parked(
         retry in collection::vec(any_level(), 0..6),
@@ -143,7 +143,7 @@ fn any_lead() -> impl Strategy<Value = Lead> {
     prop_oneof![Just(Lead::Usual), given]
 }
 
-/// In any order: the function does not rely on the file's.
+/// Levels in any order: the function does not rely on the file's order.
 fn any_levels() -> impl Strategy<Value = Vec<Level>> {
     collection::vec(any_level(), 1..8)
 }
@@ -161,7 +161,7 @@ fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     assert_eq!([at(2, false), at(2, true)], [None, None], "one of them has to end before");
 }
 
-/// It is closed when a pass has ended that began when it was due, or later; or else when the burst closes nothing any more.
+/// The batch is closed after a pass that began when it was due, or later, or after the burst has closed nothing for a while.
 #[test]
 fn a_batch_waits_for_a_burst_that_may_close_it() {
     let (first, ms) = (Instant::now(), Duration::from_millis);
@@ -189,7 +189,7 @@ fn without_a_level_nothing_is_best() {
 
 type Routes = fn(Duration) -> Option<Route>;
 
-/// Each outcome, with and without room, with a level that fits, one that holds for too long, and none.
+/// Each outcome, with and without room, with a fitting level, with one that is too long, and without a level.
 #[test]
 fn each_outcome_has_its_disposition() {
     let retry = levels(&["5s", "1m"]);
@@ -225,15 +225,15 @@ fn each_outcome_has_its_disposition() {
         }
     }
     insta::assert_snapshot!(table);
-    // The broker ends the channel of what stays unsettled for half an hour.
+    // The broker closes the channel of a delivery that is unacked for half an hour.
     let room = Waits { retry: &retry, hold: ms(2_000), lead };
     let holds = |in_hand| (room.after(in_hand).hold, room.after(in_hand).lead);
     assert_eq!(holds(long.saturating_sub(ms(1))), (ms(2_000), lead));
     assert_eq!(holds(long), (Duration::ZERO, Duration::ZERO));
 }
 
-/// A lock doubles its wait, a guard takes the levels for retries up to the longest, each retry burns an attempt; what ends the
-/// row of guards begins it again.
+/// A lock doubles the wait. A guard uses the levels for retries up to the longest. Each retry raises the attempt. Any other outcome
+/// resets the count of guards.
 #[test]
 fn what_comes_again_and_again() {
     let retry = levels(&["5s", "1m"]);
@@ -264,7 +264,7 @@ fn what_comes_again_and_again() {
     insta::assert_snapshot!(table);
 }
 
-/// A row that is not seen was deleted, or will be committed in a moment, or is hidden.
+/// An unseen row was deleted, is not committed yet, or is hidden.
 #[test]
 fn a_row_that_is_gone_is_looked_for_once_more() {
     let retry = levels(&["5s", "1m"]);
@@ -312,7 +312,7 @@ fn what_is_brought_forward_is_due_earlier_and_in_the_same_order() {
 }
 
 proptest! {
-    /// Items are taken once, when they are due, earliest first, and those of one instant in the order they came.
+    /// Each item is taken once, when due: earliest first, and in order of arrival for equal times.
     #[test]
     fn a_schedule_gives_what_is_due_and_nothing_before_it(
         offsets_ms in collection::vec(0_u64..50, 0..40),

@@ -2,7 +2,7 @@
 
 use overdue::internals::{store::orders::Effect, topology::BUILT_IN_EFFECTS};
 
-/// What the topology file may name without settings is what the program has SQL for.
+/// The program has SQL for each effect that a topology file may name without settings.
 #[test]
 fn each_built_in_effect_has_its_sql() {
     for name in BUILT_IN_EFFECTS {

@@ -1,4 +1,4 @@
-//! What `overdue check` finds in a topology file.
+//! The findings of `overdue check` on a topology file.
 
 mod broker;
 mod documented;

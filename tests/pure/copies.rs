@@ -1,4 +1,4 @@
-//! What a copy of a message keeps of its headers, on every path on which the program makes one.
+//! The headers that a copy of a message keeps, on every path that republishes.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use overdue::internals::wire::{Message, Received};
 
 use crate::{messages::route, samples::two_timeouts};
 
-/// Headers of a publisher, with what else has them.
+/// A publisher's headers; the last is only the beginning of a name in [`DROPPED`].
 const KEPT: [&str; 3] = ["x-shop", "traceparent", "x-opt-delivery"];
-/// What the broker added, or takes for an instruction: where to route the copy, or until when to hold it back.
+/// Headers that the broker added, or obeys as instructions to route or delay the copy.
 const DROPPED: [&str; 9] = [
     "x-opt-delivery-time",
     "x-delay",
@@ -22,14 +22,14 @@ const DROPPED: [&str; 9] = [
     "CC",
     "BCC",
 ];
-/// What the worker wrote on an earlier copy, and writes again where it is true of this one.
+/// Headers that the worker wrote on an earlier copy, and writes again only if they are true of this one.
 const OURS: [&str; 5] =
     ["x-attempt", "x-guarded", "x-park-reason", "x-park-timeout", "x-parked-at"];
 
 fn received() -> Received {
     let mut headers = FieldTable::default();
     for name in KEPT.iter().chain(&DROPPED).chain(&OURS) {
-        // A time that is far away, to whatever reads it as one.
+        // A distant time, for a reader that takes the value for a time.
         headers.insert((*name).into(), AMQPValue::LongLongInt(i64::MAX));
     }
     Received { headers, body: b"4711".to_vec(), ..Received::default() }

@@ -1,4 +1,4 @@
-//! By whose clock what came early is held.
+//! Early notices wait by the database's clock.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use overdue::internals::store::clock::ClockEstimate;
 use proptest::prelude::*;
 
 proptest! {
-    /// Nothing is early by the other clock, and nothing is held longer than a round trip and what the clocks run apart.
+    /// A notice never leaves early by the other clock, and late only by a round trip and the clocks' drift.
     #[test]
     fn what_is_held_by_another_clock_ends_when_that_clock_says_so(
         ahead_us in -400_000_000_000_i64..400_000_000_000,
@@ -29,11 +29,11 @@ proptest! {
         let due = now + due_us;
         let surely = known.expect("a reading").surely(there(due)).expect("in reach");
         prop_assert!(surely + Duration::from_micros(2) >= at(due), "early by {:?}", at(due) - surely);
-        // Twice half a round trip of 40 ms at the most, and 50 millionths of 90 s twice.
+        // Twice half a round trip of at most 40 ms, and twice 50 millionths of 90 s.
         prop_assert!(surely <= at(due) + Duration::from_millis(50), "late by {:?}", surely - at(due));
     }
 
-    /// The next reading shows it, whichever clock was set, and by whom.
+    /// The next reading shows the change of either clock.
     #[test]
     fn a_clock_that_is_set_is_believed_at_the_next_reading(
         step_us in prop_oneof![-400_000_000_i64..-50_000, 50_000_i64..400_000_000],
@@ -49,7 +49,7 @@ proptest! {
         let surely = after.surely(shown + 1_000_000).expect("in reach");
         let truth = at(sent + trip_us / 2 + 1_000_000);
         prop_assert!(surely >= truth && surely <= truth + Duration::from_millis(21));
-        // What is held comes forward by as much, and is not held longer for one that was set back.
+        // A notice that waits moves forward by the step; a clock that was set back does not prolong the wait.
         prop_assert!(before.step_us(reading).abs_diff(step_us) <= 1);
     }
 }

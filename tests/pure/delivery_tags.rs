@@ -1,4 +1,4 @@
-//! Acks out of order: a model of the broker's side, which settles by frames.
+//! Acks out of order, against a model of the broker, which settles by frames.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     collection::vec(step, 0..120)
 }
 
-/// What the broker and the worker know of one channel.
+/// The state of one channel at the broker and the worker.
 #[derive(Default)]
 struct Channel {
     tags: Tags,
     last: u64,
-    /// At the broker: neither acked nor given back.
+    /// At the broker: neither acked nor requeued.
     unsettled: BTreeSet<u64>,
-    /// At the worker: done, with or without the ack.
+    /// At the worker: finished, acked or not.
     finished: BTreeSet<u64>,
     open: BTreeSet<u64>,
 }
@@ -73,7 +73,7 @@ impl Channel {
         (!open.is_empty()).then(|| *index.get(&open))
     }
 
-    /// Takes the frames as the broker does: a tag that is not unsettled there closes the channel.
+    /// Applies the frames as the broker does: a tag that is not unacked there closes the channel.
     fn ack(&mut self) -> Result<(), TestCaseError> {
         let pending: Vec<u64> = self.unsettled.intersection(&self.finished).copied().collect();
         let first_open = self.open.first().copied().unwrap_or(u64::MAX);
@@ -133,7 +133,7 @@ fn what_is_done_behind_the_first_open_tag_is_acked_alone() {
     assert_eq!(tags.unsettled(), 0);
 }
 
-/// Tags that nobody delivered, or that are settled: a defect elsewhere must not become a frame that ends the channel.
+/// Tags that were never delivered, or are settled: a defect elsewhere must not send a frame that closes the channel.
 #[test]
 fn a_tag_that_is_not_open_is_neither_acked_nor_given_back() {
     let mut tags = Tags::default();

@@ -1,4 +1,4 @@
-//! `overdue doctor` on facts that are made up: a healthy reading, edited in one place, and the checks that say something else then.
+//! `overdue doctor` on made-up facts: a healthy reading with one edit, and the checks that the edit changes.
 
 mod facts;
 
@@ -24,7 +24,7 @@ use overdue::internals::{
 use self::facts::{schema, silent, table, well};
 use crate::samples::{DELAYED, TWO_TIMEOUTS, dotted_compat, two_timeouts};
 
-/// Each edit of a healthy reading, with the checks that say something else after it.
+/// Edits of a healthy reading, each with the checks that it changes.
 struct Table {
     before: DoctorReport,
     text: String,
@@ -106,12 +106,12 @@ fn connection_and_management_api() {
             });
         }
     }
-    // The cause is an error in one place; a line each for what follows.
+    // The cause is an error once; each dependent check has a line.
     table.row("no management API", |it| {
         let gap = Gap::new("connection refused", "start it");
         it.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
     });
-    // A worker may do without.
+    // A worker does not need it.
     table.row("a worker without a tag", |it| {
         let gap = Gap::denied("user overdue may not read it", "ask an administrator");
         it.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
@@ -129,7 +129,7 @@ fn connection_and_management_api() {
     }
 }
 
-/// Each version at which a defect begins or ends, with its sources and the version to go to.
+/// Each version at which a defect begins or ends, with its sources and the version to upgrade to.
 #[test]
 fn versions_of_the_broker() {
     let mut table = Table::default();
@@ -226,7 +226,7 @@ fn nodes_of_the_broker() {
         });
     }
     table.row("no queue yet", |it| it.broker.api.replicas = Ok(Vec::new()));
-    // Two nodes cannot have more copies: that hides no warning.
+    // Two nodes cannot have more copies: this hides no warning.
     table.row("2 nodes, one leads all", |it| {
         it.broker.api.nodes = Some(2);
         for queue in it.broker.api.replicas.as_mut().unwrap() {
@@ -236,7 +236,7 @@ fn nodes_of_the_broker() {
     insta::assert_snapshot!(table);
 }
 
-/// A warning from one and a half times the share of a node on, and one queue more.
+/// The limit of the warning is one and a half times the fair share of a node, and one queue more.
 #[test]
 fn leaders_are_spread_over_the_nodes() {
     let nodes = ["a", "b", "c"];
@@ -285,7 +285,7 @@ fn rights_on_the_broker() {
     }
     row("the empty expression", ["", "", ""]);
     row("one queue", ["", ".*", r"^orders\.unpaid"]);
-    // The broker takes all of PCRE.
+    // The broker accepts all of PCRE.
     row("an expression that cannot be read", ["", "(?(DEFINE)x)(", ".*"]);
     table.row("no rights", |it| it.broker.api.permissions = Ok(Vec::new()));
     insta::assert_snapshot!(table);
@@ -298,7 +298,7 @@ fn stats(facts: &mut Facts, queue: &str, edit: impl FnOnce(&mut QueueStats)) {
     edit(stats.entry(name.clone()).or_insert_with(new));
 }
 
-/// A queue, and how many consume from it.
+/// A queue, and its number of consumers.
 type Consumers<'a> = (&'a str, u64);
 
 #[test]
@@ -322,7 +322,7 @@ fn queues_of_the_topology() {
             stats(it, queue, |it| it.messages = messages);
         });
     }
-    // Other consumers close no order; a queue that is not there needs no worker.
+    // Other consumers close no order; a queue that does not exist needs no worker.
     let (unpaid, second) = ("orders.unpaid", "orders.unpaid.2");
     let all: [(&str, &[Consumers<'_>], u64); 6] = [
         ("no queue", &[], 0),
@@ -366,12 +366,12 @@ fn queues_of_the_topology() {
     let policy = || Fix::Policies { policy: Some("short".to_owned()), operator: None };
     let short = Subject::Policy("short".to_owned());
     let drain = Fix::Text("drain it".to_owned());
-    // What apply puts right is one check, each other finding a check of its own.
+    // All findings that apply fixes are one check; each other finding is a check of its own.
     let found = vec![
         finding("policy", Severity::Error, short, "it has max-length 10", policy()),
         finding("missing-queue", Severity::Error, queue(unpaid), "it does not exist", Fix::Apply),
         finding("stuck", Severity::Warning, queue("orders.parked"), "it is full", drain),
-        // The broker's tables have a leader also of a queue that has ended.
+        // The broker's tables name a leader even for a queue that has ended.
         finding("no-leader", Severity::Error, queue(unpaid), "no member leads it", policy()),
     ];
     table.row("findings of verify", |it| it.verified = Ok(found));
@@ -398,7 +398,7 @@ fn the_server_of_the_database() {
     }
     table.row("a standby", |it| server(it).standby = true);
     table.row("read-only", |it| server(it).read_only = true);
-    // 16 for a worker, of which 3 are reserved.
+    // A worker uses 16 connections; the server reserves 3.
     for (most, used) in [(100, 81), (100, 82), (100, 500), (18, 1)] {
         table.row(format!("{used} of {most} connections"), |it| {
             (server(it).max_connections, server(it).used) = (most, used);
@@ -541,7 +541,7 @@ fn outbox_and_schedule() {
     insta::assert_snapshot!(table);
 }
 
-/// Each that can hold the xmin horizon, at the limit: named, with what ends it and who may.
+/// Each cause that can hold back the xmin horizon, at its limit, with the command that ends it and the rights that it needs.
 #[test]
 fn the_xmin_horizon() {
     let mut table = Table::default();

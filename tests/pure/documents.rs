@@ -1,4 +1,4 @@
-//! The documents keep their word: links lead somewhere, named tests exist, and nobody writes our old private dialect.
+//! The documents are true: links have targets, named tests exist, and pages avoid our old private dialect.
 
 use std::{
     collections::BTreeSet,
@@ -63,7 +63,7 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-/// Words are translated, code is not.
+/// Translations change words, not code.
 #[test]
 fn the_chinese_pages_have_the_code_of_the_english_ones() {
     for (page, original) in [
@@ -83,7 +83,7 @@ fn the_chinese_pages_have_the_code_of_the_english_ones() {
     }
 }
 
-/// Each of them stands once in the contents of the site.
+/// Each page is in the contents of the site once.
 #[test]
 fn every_page_is_in_the_contents() {
     let contents = read(&root().join("docs/SUMMARY.md"));
@@ -150,7 +150,7 @@ fn written_seconds(line: &str) -> impl Iterator<Item = f64> {
     })
 }
 
-/// A test that waits gives up after `PATIENCE`, with what it waited for, and waits for no time of its own.
+/// A test waits at most `PATIENCE`, names the missing state, and has no other time.
 #[test]
 fn tests_on_services_write_no_time_above_two_seconds() {
     let mut found = Vec::new();
@@ -180,7 +180,7 @@ fn the_dependencies_in_contributing_are_those_of_the_manifest() {
     let (_, table) = page.split_once("| crate | for |\n|---|---|\n").expect("a table of crates");
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let cells = rows.filter_map(|row| row.split('|').nth(1));
-    // `lapin 4`: the version does not matter here.
+    // `lapin 4`: the version is ignored here.
     let names =
         cells.flat_map(|cell| cell.split(',')).filter_map(|name| name.split_whitespace().next());
     assert_eq!(names.collect::<BTreeSet<_>>(), dependencies);
@@ -194,8 +194,8 @@ fn the_glossary_has_at_most_fifteen_words() {
     assert!((1..=15).contains(&words), "{words} words");
 }
 
-/// PostgreSQL takes what others made in `public` where it fits the types of a call better: `tests/it/search_path.rs` tries each statement,
-/// this holds for SQL that users copy as well.
+/// PostgreSQL prefers a function in `public`, of any user, if it fits the argument types better. `tests/it/search_path.rs` tries each
+/// statement; this test covers SQL that users copy as well.
 #[test]
 fn no_sql_leaves_types_to_a_conversion() {
     let inexact = [

@@ -1,4 +1,4 @@
-//! What is read out of PostgreSQL's plan of an effect.
+//! Reads PostgreSQL's plan of an effect.
 
 use overdue::internals::doctor::{EffectPlan, RowLocks, Scan};
 use serde_json::json;

@@ -1,16 +1,16 @@
-//! What closes rows today, from the looks at them.
+//! Finds out how rows are closed today, from repeated polls.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use overdue::internals::effect::{Ended, Ending, Found, Watch};
 
-/// So many seconds after the first look.
+/// A time `s` seconds after the first poll.
 fn at(s: i64) -> Timestamp {
     "2026-12-01T09:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(s)
 }
 
-/// A look that finds these rows open, with their deadlines, and these others as they are; what has ended.
+/// A poll that finds these rows open, with their deadlines, and these others; returns the ended rows.
 fn look(watch: &mut Watch, s: i64, open: &[(&str, i64)], others: &[(&str, Found)]) -> Vec<Ended> {
     let open: Vec<_> = open.iter().map(|(key, due)| ((*key).to_owned(), at(*due))).collect();
     let missing = watch.open(at(s), &open);
@@ -18,7 +18,7 @@ fn look(watch: &mut Watch, s: i64, open: &[(&str, i64)], others: &[(&str, Found)
     watch.found(at(s), &missing, &found)
 }
 
-/// How a row ended that was open at 0 s and is not at 100 s.
+/// The ending of a row that was open at 0 s and is not at 100 s.
 #[test]
 fn each_end_of_a_row() {
     let left = |is_closed| Some(Found::Left { is_closed });
@@ -30,16 +30,16 @@ fn each_end_of_a_row() {
         (100, left(Some(true)), Some(Ending::Closed)),
         (101, left(Some(true)), Some(Ending::ClosedEarly)),
         (-5, left(Some(false)), Some(Ending::LeftAfter)),
-        // It may have been paid before its deadline.
+        // The row may have been paid before its deadline.
         (50, left(Some(false)), Some(Ending::LeftBefore)),
         (101, left(Some(false)), Some(Ending::LeftBefore)),
-        // The state that the effect sets is no constant.
+        // The state that the effect sets is not a constant.
         (-5, left(None), Some(Ending::Closed)),
         (50, left(None), Some(Ending::Closed)),
         (101, left(None), Some(Ending::LeftBefore)),
         (-5, None, Some(Ending::Deleted)),
         (101, None, Some(Ending::LeftBefore)),
-        // Its deadline has moved, or was taken away.
+        // The deadline has moved, or was removed.
         (50, open(900), None),
         (50, never, None),
     ] {
@@ -60,7 +60,7 @@ fn lateness_is_that_of_the_look() {
     let keys: Vec<String> = (0..200).map(|n| format!("{n:03}")).collect();
     let open: Vec<(&str, i64)> = keys.iter().map(|key| (key.as_str(), 10)).collect();
     look(&mut watch, 0, &open, &[]);
-    // One row a second is closed.
+    // Each second a row is closed.
     let closed = Found::Left { is_closed: Some(true) };
     for s in 0..200 {
         let (of, rest) = open[usize::try_from(s).unwrap()..].split_first().unwrap();
@@ -72,7 +72,7 @@ fn lateness_is_that_of_the_look() {
     assert_eq!(all, (200, 100_000, 198_000, 200_000));
 }
 
-/// A cron with a longer time than the effect has, and one with a shorter one.
+/// A cron with a longer time than the effect's, and one with a shorter time.
 #[test]
 fn deadlines_are_compared() {
     let closed = Found::Left { is_closed: Some(true) };
@@ -90,7 +90,7 @@ fn deadlines_are_compared() {
     assert_eq!(watch.report(at(100)).comparison(), None);
 }
 
-/// As many rows as it may; the others are remembered when there is room.
+/// The watch remembers a limited number of rows; it takes others when there is room.
 #[test]
 fn memory_has_an_end() {
     let mut watch = Watch::new(2, at(0));

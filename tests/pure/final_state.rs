@@ -1,4 +1,4 @@
-//! The words for "done", and what is not one.
+//! The words for "done", and words that are not.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_word_follows_done() {
     }
 }
 
-/// A typo must not acknowledge a message: what nobody knows is refused.
+/// An unknown word is refused: a typo must not ack a message.
 #[test]
 fn what_is_misspelt_is_not_done() {
     let longest = format!("done:{}", "x".repeat(40));
@@ -62,7 +62,7 @@ fn the_states_of_a_batch_are_each_named_once() {
     assert_eq!(states.to_string(), "cancelled,closed,expired");
 }
 
-/// An order that is not due yet waits for its deadline, and for nothing else.
+/// An order that is not due waits only for its deadline.
 #[test]
 fn an_order_is_guarded_if_it_stays_open_after_its_deadline() {
     let not_due = |ns| Outcome::NotDue { remaining: Duration::from_nanos(ns) };

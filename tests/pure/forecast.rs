@@ -1,4 +1,4 @@
-//! Bursts that come, and how late they will be closed.
+//! Future bursts, and how late they will be closed.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn the_last_of_a_burst_waits_until_the_others_are_closed() {
         soon.bursts.iter().map(shown).collect::<Vec<_>>(),
         ["in 600s for 1s: 10000, 5.000s late"]
     );
-    // What comes while they are being closed waits behind them; what comes afterwards does not.
+    // Orders that are due during the closing wait behind it; later orders do not.
     let soon = due(1, &[(600, 10_000), (603, 2_000), (606, 100), (607, 100)], 2_000.0);
     let bursts: Vec<String> = soon.bursts.iter().map(shown).collect();
     assert_eq!(
@@ -43,7 +43,7 @@ fn a_steady_stream_within_the_rate_is_no_burst() {
     let soon = due(1, &seconds, 1_000.0);
     assert_eq!(soon.bursts.len(), 5);
     assert!(soon.bursts.iter().all(|it| it.orders == 500 && it.late_s <= 0.5), "{:?}", soon.bursts);
-    // Beyond it, it is one that grows.
+    // Above the rate, the stream is one growing burst.
     let soon = due(1, &seconds, 400.0);
     assert_eq!(
         soon.bursts.iter().map(shown).collect::<Vec<_>>(),
@@ -51,7 +51,7 @@ fn a_steady_stream_within_the_rate_is_no_burst() {
     );
 }
 
-/// What is overdue now has to be closed first.
+/// Overdue orders are closed first.
 #[test]
 fn what_is_overdue_comes_first() {
     let soon = due(1, &[(-1, 4_000), (1, 1_000), (90, 7), (3_599, 1)], 1_000.0);
@@ -68,7 +68,7 @@ fn buckets_cover_the_hours_that_are_asked_for() {
     {
         let soon = due(hours, &[(i64::from(hours) * 3_600, 1)], 1_000.0);
         assert_eq!((soon.bucket_s, soon.buckets.len()), (bucket_s, buckets));
-        // The last second belongs to the last bucket, and nothing is lost.
+        // The last second belongs to the last bucket, and no order is lost.
         assert_eq!(soon.buckets.last(), Some(&1));
     }
 }
@@ -80,7 +80,7 @@ fn a_rate_is_measured_where_orders_waited_and_assumed_where_few_came() {
         (0, 3, 1_000.0, false),
         (0, 9_000, 9_000.0, true),
         (700, 700, 700.0, true),
-        // A second in which none was late is not known to be all that can be.
+        // A second without a late order may not show the maximum.
         (700, 9_000, 700.0, true),
     ] {
         assert_eq!(ClosingRate::of(late, best), ClosingRate { per_s, measured }, "{late} {best}");

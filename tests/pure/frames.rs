@@ -1,4 +1,4 @@
-//! Frames of the broker on their way to the AMQP client: readable ones untouched, the others repaired, none lost.
+//! Frames from the broker to the AMQP client: readable ones are unchanged, the others repaired, none lost.
 
 use overdue::internals::{
     broker::{
@@ -48,7 +48,7 @@ fn headers(entries: &[u8]) -> Vec<u8> {
     header(HEADERS, &long(entries))
 }
 
-/// Values in values, from the outermost inwards, each of which begins like this: a table with a name of one letter, or an array.
+/// Nested values, from the outermost inwards, each with this beginning: a table with a name of one letter, or an array.
 fn nested(begin: &[u8], depth: usize) -> Vec<u8> {
     let level = |inside: usize| {
         let length = u32::try_from((begin.len() + 4) * inside).unwrap().to_be_bytes();
@@ -63,7 +63,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
     output
 }
 
-/// Why properties were dropped; empty where they were not.
+/// Why properties were dropped; empty if they were not.
 fn dropped(bytes: &[u8]) -> String {
     let output = String::from_utf8_lossy(&repaired(bytes)).into_owned();
     let reason = output.split_once(DROPPED).and_then(|it| it.1.split_once("dropped: "));
@@ -133,14 +133,14 @@ fn properties_that_cannot_be_mended_give_way_to_one_header_that_says_why() {
         (header(MESSAGE_ID, b"\x05abc"), "they are cut short"),
     ] {
         assert_eq!(dropped(&frame), why);
-        // Class, weight and body size stay, so the body that follows belongs to it.
+        // Class, weight and body size are unchanged, so that the following body belongs to the header.
         assert_eq!(repaired(&frame)[7..19], frame[7..19]);
         let once = repaired(&frame);
         assert_eq!(repaired(&once), once);
     }
 }
 
-/// Also the smallest frames, of 8 KiB, have room for headers beside what is left free for copies.
+/// Even the smallest frames (8 KiB) have room for headers and for the reserve that copies need.
 #[test]
 fn the_frame_size_that_the_broker_asks_for_is_followed() {
     let tune = |kib: u8| frame(1, &[0, 10, 0, 30, 0, 0, 0, 0, 4 * kib, 0, 0, 60]);
@@ -176,7 +176,7 @@ fn on(channel: u8, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// `basic.deliver` to a consumer, or `basic.return` and `basic.get-ok`, which have none.
+/// `basic.deliver` with a consumer, or `basic.return` and `basic.get-ok`, which have none.
 fn method(id: u8, consumer: &str) -> Vec<u8> {
     let consumer = if id == 60 { short(consumer.as_bytes()) } else { Vec::new() };
     let after_it: &[u8] = if id == 50 { &[1, 56, 0] } else { &[0; 9] };
@@ -192,7 +192,7 @@ fn content(size: usize, letter: u8) -> Vec<Vec<u8>> {
     std::iter::once(head).chain(body.chunks(20_000).map(|part| frame(3, part))).collect()
 }
 
-/// What is left of a large body: a content header with its size and nothing else.
+/// The content header that replaces a large body, with the body's size.
 fn left_out(size: usize) -> Vec<u8> {
     let entry = entry(BODY_LEFT_OUT.as_bytes(), b'S', &long(size.to_string().as_bytes()));
     let mut head = headers(&entry);
@@ -217,14 +217,14 @@ fn left_out_of_deliveries_to(tag: &str, most: usize) {
         let short = [deliver(), left_out(size)].concat();
         assert_eq!(repaired(&bytes), [&short[..], &largest, &short, &frame(8, b"")].concat());
     }
-    // A size that is a lie: nothing is kept of it either.
+    // A wrong size: no byte of the body is kept.
     let mut endless = content(most + 1, b'a');
     endless[0][11..19].fill(0xFF);
     let bytes = [vec![deliver()], endless].concat().concat();
     assert!(repaired(&bytes).len() < 200);
 }
 
-/// An array of values that take a byte each, and many times that once they are read.
+/// An array of values that take a byte each, and many times that in memory.
 fn voids(name: &str, count: usize) -> Vec<u8> {
     entry(name.as_bytes(), b'A', &long(&vec![b'V'; count]))
 }
@@ -246,11 +246,11 @@ fn headers_take_no_more_memory_than_a_body() {
     }
     let notice = [method(60, CONSUMER_TAG), headers(&voids("values", 100_000))].concat();
     assert_eq!(dropped(&notice), "their headers take too much memory");
-    // Larger than what is passed on at first, not than what is passed on.
+    // Larger than `MAX_BODY_BYTES`, and smaller than `MAX_PASSED_BYTES`.
     let some = delivered(LARGE_TAG, &voids("values", 5_000));
     assert_eq!(repaired(&some), some);
     assert_ne!(repaired(&delivered(HISTORY_TAG, &voids("values", 5_000))), some);
-    // Where the history is left out, it takes nothing.
+    // An omitted history uses none of the limit.
     let history = [voids("x-death", 50_000), voids("values", 500)].concat();
     assert_eq!(
         repaired(&delivered(CONSUMER_TAG, &history)),
@@ -267,7 +267,7 @@ fn a_large_body_for_somebody_else_is_passed_on_as_it_is() {
     }
 }
 
-/// Channels take turns frame by frame; what is left out on one takes nothing from another.
+/// Frames of channels alternate; an omitted body of one channel removes nothing from another.
 #[test]
 fn what_is_left_out_of_one_channel_leaves_the_others_as_they_are() {
     let large = [vec![method(60, CONSUMER_TAG)], content(300_000, b'a')].concat();
@@ -283,20 +283,20 @@ fn what_is_left_out_of_one_channel_leaves_the_others_as_they_are() {
         bytes.extend([one, other].concat());
     }
     assert_eq!(repaired(&bytes), expected);
-    // A channel that is opened again begins at the first.
+    // A reopened channel begins at the first frame.
     let cut_off = [vec![method(60, CONSUMER_TAG)], content(300_000, b'a')[..4].to_vec()].concat();
     let again = [vec![method(60, "amq.ctag-1")], content(100_000, b'a')].concat().concat();
     let both = [cut_off.concat(), again.clone()].concat();
     assert!(repaired(&both).ends_with(&again));
 }
 
-/// A header of a name; the history of dead-lettering is a table in an array.
+/// A header of this name; the history of dead-lettering is a table in an array.
 fn named(name: &str) -> Vec<u8> {
     let inside = entry(b"x-death", b'S', &long(b"orders.delay.30m"));
     entry(name.as_bytes(), b'A', &long(&[&b"F"[..], &long(&inside)].concat()))
 }
 
-/// A message to a consumer with these headers, and what comes behind them.
+/// A message to a consumer with these headers, and a property after them.
 fn delivered(consumer: &str, names: &[&str]) -> Vec<u8> {
     let table: Vec<u8> = names.iter().flat_map(|name| named(name)).collect();
     let properties = [long(&table), short(b"some id")].concat();
@@ -312,7 +312,7 @@ fn a_worker_gets_no_history_of_dead_lettering_and_everybody_else_does() {
         let others = delivered(consumer, &names);
         assert_eq!(repaired(&others), others);
     }
-    // It is what made them too long.
+    // The history made the headers too long.
     let own = entry(b"own", b'S', &long("x".repeat(60_000).as_bytes()));
     let both =
         [own.clone(), entry(b"x-death", b'S', &long("x".repeat(65_000).as_bytes()))].concat();
@@ -321,8 +321,7 @@ fn a_worker_gets_no_history_of_dead_lettering_and_everybody_else_does() {
     assert_eq!(dropped(&headers(&both)), "they fill a frame");
 }
 
-/// A copy of a message whose headers were just not too long has more of them. Without its `message-id` nobody would know
-/// that it came back.
+/// A copy of a message has more headers; the original's just fit. Without its `message-id` no return of the copy could be matched.
 #[test]
 fn what_comes_back_is_known_however_much_of_its_frame_its_headers_fill() {
     let table = entry(b"own", b'S', &long("x".repeat(FRAME_MAX as usize - 100).as_bytes()));
@@ -371,7 +370,7 @@ const NAMES: [&str; 7] =
     ["x-death", "x-first-death-exchange", "x-last-death-queue", "a", "", "x-deat", "x-attempt"];
 
 proptest! {
-    /// However the network cuts them, the same frames come out, none is lost, and repairing them again changes nothing.
+    /// Any split of the bytes gives the same frames, none is lost, and a second repair changes nothing.
     #[test]
     fn frames_in_any_pieces_come_out_the_same(frames in vec(any_frame(), 1..8), cuts in vec(1usize..40, 1..60)) {
         let bytes = frames.concat();

@@ -1,4 +1,4 @@
-//! Topologies as operations might write them: random, written down as TOML, read by the parser.
+//! Random topologies as operators might write them: written as TOML, read by the parser.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -8,7 +8,7 @@ use overdue::internals::{
 };
 use proptest::{collection, option, prelude::*, sample::Index};
 
-/// What a topology file says, with the references already resolved to level names.
+/// The content of a topology file, with the references resolved to level names.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Written {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrittenStrategy {
     Levels,
-    /// Up to `max_s` seconds; `queues` more than the least number of them, or the round ones.
+    /// Up to `max_s` seconds; `queues` more than the minimum, or the round ones.
     Ladder {
         max_s: u64,
         queues: Option<u32>,
@@ -38,12 +38,11 @@ pub(crate) struct WrittenTimeout {
     pub(crate) name: String,
     pub(crate) after: String,
     pub(crate) after_by_category: BTreeMap<String, String>,
-    /// Left out with the strategy `delayed-exchange`, which takes none.
+    /// `None` with the strategy `delayed-exchange`, which has no shards.
     pub(crate) shards: Option<u16>,
 }
 
 impl Written {
-    /// The file.
     pub(crate) fn toml(&self) -> String {
         let mut text = format!("name = \"{}\"\n\n[delay]\n", self.name);
         let levels: Vec<&str> = self.levels.iter().map(|(name, _)| name.as_str()).collect();
@@ -93,7 +92,7 @@ impl Written {
         self.strategy == WrittenStrategy::DelayedExchange
     }
 
-    /// The topology the parser makes of it.
+    /// Parses the file.
     pub(crate) fn read(&self) -> Topology {
         let text = self.toml();
         Topology::parse(&text).unwrap_or_else(|findings| {
@@ -104,7 +103,7 @@ impl Written {
         })
     }
 
-    /// An earlier version of the same file: one timeout, and only levels that it or a retry names.
+    /// An earlier version of the file: one timeout, and only the levels that it or a retry names.
     pub(crate) fn earlier(&self) -> Self {
         let mut earlier = self.clone();
         earlier.timeouts.truncate(1);
@@ -119,7 +118,7 @@ impl Written {
     }
 }
 
-/// `key = value` in TOML; for texts, lists of texts and numbers Rust's debug form is the same.
+/// `key = value` in TOML; Rust's debug form is the same for texts, lists of texts and numbers.
 fn line(text: &mut String, key: &str, value: impl std::fmt::Debug) {
     writeln!(text, "{key} = {value:?}").expect("a String takes everything");
 }
@@ -160,7 +159,7 @@ pub(crate) fn written() -> impl Strategy<Value = Written> {
     )
 }
 
-/// The same with any strategy; ladders of few places, since each queue costs steps.
+/// Any valid file with any strategy; ladders have few places, because each queue costs steps.
 pub(crate) fn written_anyhow() -> impl Strategy<Value = Written> {
     (written(), strategy()).prop_map(|(written, strategy)| Written { strategy, ..written })
 }
@@ -179,7 +178,7 @@ fn strategy() -> impl Strategy<Value = WrittenStrategy> {
     ]
 }
 
-/// Any topology with levels that passes every check, by way of its file.
+/// Any valid topology with levels, through its file.
 pub(crate) fn topology() -> impl Strategy<Value = Topology> {
     written().prop_map(|written| written.read())
 }
@@ -197,7 +196,7 @@ fn shards() -> impl Strategy<Value = Option<u16>> {
     option::weighted(0.4, prop_oneof![4 => 2_u16..=4, 1 => 11_u16..=12])
 }
 
-/// One to eight levels, shortest first, up to exactly ten years.
+/// Generates one to eight levels, shortest first, up to exactly ten years.
 fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
     let level = prop_oneof![
         (1_u64..=999_999, Just(("ms", 1))),
@@ -215,7 +214,7 @@ fn levels() -> impl Strategy<Value = Vec<(String, u64)>> {
     })
 }
 
-/// Two versions of a file, and any change between them: more, less, other arguments, all at once.
+/// Two versions of a file with any changes: more, fewer or other arguments, all at once.
 pub(crate) fn change() -> impl Strategy<Value = (Written, Written)> {
     let shards = collection::vec(shards(), 1..5);
     (written_anyhow(), written_anyhow(), 0..11_u8, shards).prop_map(

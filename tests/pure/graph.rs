@@ -1,4 +1,4 @@
-//! The drawings.
+//! Tests of the drawings.
 
 mod live;
 mod text;

@@ -1,9 +1,9 @@
-//! What a consumer has in memory is bounded in bytes.
+//! A consumer's messages in memory are bounded in bytes.
 
 use overdue::internals::worker::kept_bytes::{BOUND, KeptBytes};
 use proptest::{collection, prelude::*, sample::Index};
 
-/// The largest body that is kept.
+/// The largest body that a consumer keeps.
 const LARGEST: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ proptest! {
     }
 }
 
-/// Due notices as they are meant never come near the bound, whatever waits.
+/// Usual due notices never come near the bound, however many wait.
 #[test]
 fn small_messages_are_bounded_by_their_number_alone() {
     let kept = KeptBytes::default();

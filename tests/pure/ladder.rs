@@ -1,4 +1,4 @@
-//! Ladders that people would configure: their places, paths, names, objects, numbers and errors.
+//! Ladders that operators would configure: their places, paths, names, objects, numbers and errors.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use overdue::internals::{
 
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
-/// The ladder of `orders` with these many queues, to the second.
+/// The ladder of `orders` with at most `max_queues` queues, and a resolution of one second.
 pub(crate) fn ladder(max: Duration, max_queues: Option<u32>) -> Ladder {
     let spec = LadderSpec { max_queues, ..LadderSpec::up_to(max) };
     Ladder::compile("orders", &spec).expect("a good spec")
 }
 
-/// Its objects, as the topology `orders` has them.
+/// The ladder's objects in the topology `orders`.
 pub(crate) fn objects(ladder: &Ladder) -> Objects {
     let (due_exchange, park_exchange) = ("orders.dlx", "orders.park");
     ladder.objects(&Ends { due_exchange, park_exchange, quorum: true })
@@ -79,14 +79,14 @@ fn summaries_read_like_this() {
     let tenths = LadderSpec { resolution: Duration::from_millis(100), ..LadderSpec::up_to(hour) };
     let ladders = [
         ladder(Duration::from_secs(1), None),
-        // With as many places: those that more delays pass without a stop.
+        // Of ladders with equally many places, the one that more delays pass in fewer hops.
         ladder(Duration::from_secs(71), Some(60)),
         // The highest place ends at the maximum.
         ladder(Duration::from_mins(45), None),
         ladder(hour, None),
         Ladder::compile("orders", &tenths).expect("a good spec"),
         ladder(30 * DAY, None),
-        // A budget is spent on fewer hops.
+        // A larger budget gives fewer hops.
         ladder(30 * DAY, Some(81)),
         ladder(30 * DAY, Some(130)),
         ladder(30 * DAY, Some(MAX_QUEUES)),
@@ -100,7 +100,7 @@ fn summaries_read_like_this() {
     assert_eq!(MAX_MS, level::MAX_TTL_MS, "the broker has one limit");
 }
 
-/// The numbers of the summary are those of all paths, counted one by one.
+/// A summary's numbers equal a count of all paths.
 #[test]
 fn a_summary_counts_right() {
     for (max_s, queues) in [(1, None), (59, None), (60, None), (71, None), (4_000, None)]
@@ -127,7 +127,7 @@ fn the_objects_of_a_ladder_read_like_this() {
     insta::assert_snapshot!(exchanges.chain(queues).chain(bindings).collect::<Vec<_>>().join("\n"));
 }
 
-/// At-most-once dead-lettering is all that classic queues have; they refuse the other two arguments.
+/// Classic queues have only at-most-once dead-lettering; they refuse the other two arguments.
 #[test]
 fn classic_queues_have_only_ttl_and_dead_letter_exchange() {
     let ends = Ends { due_exchange: "orders.dlx", park_exchange: "orders.park", quorum: false };
@@ -167,7 +167,7 @@ fn what_is_refused_reads_like_this() {
     insta::assert_snapshot!(texts.join("\n"));
 }
 
-/// 247 bytes of a word after four digits and four dots are a key of 255.
+/// A word of 247 bytes after four digits and four dots is a key of 255 bytes.
 #[test]
 fn a_routing_key_may_have_255_bytes() {
     let ladder = ladder(Duration::from_secs(3_599), None);

@@ -1,4 +1,4 @@
-//! What holds for every ladder, every delay and every routing key.
+//! Properties of every ladder, every delay and every routing key.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,14 +10,14 @@ use proptest::{prelude::*, sample::Index};
 
 use crate::ladder::{ladder, objects};
 
-/// A maximum in seconds: as often short as long.
+/// A maximum in seconds: short and long are equally likely.
 fn max_s() -> impl Strategy<Value = u64> {
     (1_u32..=28)
         .prop_flat_map(|bits| (1 << (bits - 1))..=(1_u64 << bits))
         .prop_map(|s| s.min(MAX_MS / 1_000))
 }
 
-/// A spec to the second with a budget of so many queues more than it needs, if it has one.
+/// A spec with a resolution of one second; its budget is the minimum and `more` queues, or none.
 fn with_budget(max_s: u64, more: Option<u32>) -> LadderSpec {
     let max_queues = more.map(|more| (least(max_s) + more).min(MAX_QUEUES));
     LadderSpec { max_queues, ..LadderSpec::up_to(Duration::from_secs(max_s)) }
@@ -27,7 +27,7 @@ fn spec() -> impl Strategy<Value = LadderSpec> {
     (max_s(), prop::option::of(0_u32..120)).prop_map(|(max_s, more)| with_budget(max_s, more))
 }
 
-/// With any budget, and with finer resolutions.
+/// Any ladder to the second, and ladders with finer resolutions.
 fn any_ladder() -> impl Strategy<Value = Ladder> {
     let compiled = |spec: LadderSpec| Ladder::compile("orders", &spec).expect("a good spec");
     let finer = (max_s(), prop::sample::select(vec![1, 10, 100, 1_000])).prop_map(|(steps, ms)| {
@@ -42,18 +42,18 @@ fn rounding() -> impl Strategy<Value = Rounding> {
     prop_oneof![Just(Rounding::Down), Just(Rounding::Up)]
 }
 
-/// A place for every unit.
+/// The minimum of queues: a place for every unit.
 fn least(max_s: u64) -> u32 {
     ladder(Duration::from_secs(max_s), None).queue_count()
 }
 
-/// Average hops if every combination of digits is as likely as any other.
+/// Average hops if all combinations of digits are equally likely.
 fn hops_of(ladder: &Ladder) -> f64 {
     let digits = ladder.places().iter().map(|place| f64::from(place.highest()));
     digits.map(|digit| digit / (digit + 1.0)).sum()
 }
 
-/// A ladder's objects together with what is around it.
+/// A ladder's objects, with the objects around it.
 fn with_ends(ladder: &Ladder) -> Objects {
     let mut objects = objects(ladder);
     for (name, kind, queue, pattern) in [
@@ -86,7 +86,7 @@ fn with_ends(ladder: &Ladder) -> Objects {
     objects
 }
 
-/// The queues a message waits in, with their TTLs, and where it ends; it is in exactly one queue at a time.
+/// Follows a message: returns its queues with their TTLs, and its last queue. The message is in exactly one queue at a time.
 fn followed(objects: &Objects, exchange: &str, key: &str) -> (Vec<(String, u64)>, String) {
     let (mut exchange, mut waits) = (exchange, Vec::new());
     loop {
@@ -103,7 +103,7 @@ fn followed(objects: &Objects, exchange: &str, key: &str) -> (Vec<(String, u64)>
     }
 }
 
-/// What people write is one hop where that costs hardly more on average.
+/// Usual delays take one hop if this hardly raises the average.
 #[test]
 fn a_round_ladder_is_taken_where_it_is_nearly_the_best() {
     let (hour, minutes) = (Duration::from_hours(1), Duration::from_mins);
@@ -112,7 +112,7 @@ fn a_round_ladder_is_taken_where_it_is_nearly_the_best() {
     let (few, enough) = (ladder(hour, Some(73)), ladder(hour, Some(74)));
     assert_eq!(units(&enough), [Duration::from_secs(1), Duration::from_secs(10), minutes(1)]);
     assert_ne!(units(&few), units(&enough));
-    // At most half of the 5.78 hops that one queue per bit takes on average, and one for what people write.
+    // At most half of the 5.78 hops that one queue per bit takes on average; usual delays take one hop.
     assert!(enough.summary().average_hops < 2.75, "{}", enough.summary());
     for usual in [5, 15, 30, 60].map(minutes) {
         assert_eq!(enough.enter(usual, Rounding::Down, "unpaid").unwrap().hops.len(), 1);
@@ -120,7 +120,7 @@ fn a_round_ladder_is_taken_where_it_is_nearly_the_best() {
 }
 
 proptest! {
-    /// On the broker's side the TTLs add up to the delay, rounded as said; and that is what the path says.
+    /// The broker's TTLs add up to the rounded delay, and the path reports that time.
     #[test]
     fn a_delay_is_held_rounded_as_said(
         ladder in any_ladder(), at in any::<Index>(), below in 0_u32..1_000_000, rounding in rounding(),
@@ -156,7 +156,7 @@ proptest! {
         prop_assert_eq!(one == other, key(one) == key(other));
     }
 
-    /// Also those that no delay has, with zeros in front of the place they enter at and words behind it.
+    /// Includes digit strings that no delay has, with leading zeros at the entry and with words behind them.
     #[test]
     fn every_digit_string_waits_as_long_as_it_says(
         ladder in any_ladder(), digits in prop::collection::vec(any::<Index>(), 40), entry in any::<Index>(),
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(end, "orders.unpaid");
     }
 
-    /// A key without a digit for each place is parked at once or, where it comes to a word that is not a digit, later; never lost.
+    /// A key without a digit for each place is parked: at once, or later at a word that is not a digit. It is never lost.
     #[test]
     fn any_other_key_ends_in_the_parking_lot(
         ladder in any_ladder(), entry in any::<Index>(), key in "[0-9]{0,3}(\\.(0|1|2|7|99|x|unpaid|\\+1|01)){0,8}",
@@ -233,7 +233,7 @@ proptest! {
         prop_assert_eq!(others, [&objects.exchanges[&ladder.again_exchange()]]);
     }
 
-    /// So a ladder can grow and shrink: what waits in an old one is right in the new one, or in objects of its own.
+    /// Therefore a ladder can grow and shrink: a message in an old ladder is right in the new one, or has objects of its own.
     #[test]
     fn two_ladders_share_only_what_is_alike(
         one in spec(), max_s in max_s(), grown in 0_u64..5, more in prop::option::of(0_u32..40), same in any::<bool>(),

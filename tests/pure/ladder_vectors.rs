@@ -1,4 +1,4 @@
-//! The golden vectors: what publishers in other languages are tested against.
+//! The golden vectors, against which publishers in other languages are tested.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::ladder::DAY;
 const FILE: &str = "examples/ladder-vectors.json";
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Ladders, and delays in milliseconds that show something about them.
+/// Ladders, with significant delays in milliseconds.
 fn ladders() -> Vec<(&'static str, LadderSpec, Vec<i64>)> {
     let round = LadderSpec::up_to(30 * DAY);
     let tenths = LadderSpec { resolution: Duration::from_millis(100), ..LadderSpec::up_to(HOUR) };
@@ -73,7 +73,7 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).expect("small")
 }
 
-/// One line per place and per case.
+/// The vectors, with a line per place and per case.
 fn vectors() -> String {
     let lines = |values: Vec<Value>| {
         let lines: Vec<String> = values.iter().map(|value| format!("      {value}")).collect();
@@ -93,7 +93,7 @@ fn vectors() -> String {
     format!("[\n{}\n]\n", ladders.collect::<Vec<_>>().join(",\n"))
 }
 
-/// `INSTA_UPDATE=always` writes the file, as it does snapshots. A change of it breaks publishers that are out there.
+/// `INSTA_UPDATE=always` writes the file, like snapshots. A change of the file breaks existing publishers.
 #[test]
 fn the_vectors_in_the_repository_are_those_of_the_code() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);

@@ -1,4 +1,4 @@
-//! How early levels let go.
+//! How early the messages of levels expire.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_lead_is_a_minute_at_the_most() {
     assert_eq!(lead("60001ms"), None);
 }
 
-/// A delay that no level is for can be as short as the lead, or shorter.
+/// A delay without a level of its own can be as short as the lead, or shorter.
 #[test]
 fn a_lead_that_is_not_less_than_half_of_a_delay_is_a_quarter_of_it() {
     let lead = Lead::Given(Duration::from_secs(1));
@@ -72,7 +72,7 @@ fn a_lead_that_is_not_less_than_half_of_a_delay_is_a_quarter_of_it() {
     assert_eq!(of, [100, 250, 500, 1_000, 1_000]);
 }
 
-/// So long deliveries can wait for one another without being late.
+/// Deliveries can wait this long for one another without being late.
 #[test]
 fn every_delay_ends_early_by_the_least_lead_or_more() {
     let least = |delay: &str| {
@@ -89,7 +89,7 @@ fn every_delay_ends_early_by_the_least_lead_or_more() {
     assert_eq!(least("strategy = \"delayed-exchange\"\nlead = \"3s\""), 3_000);
 }
 
-/// As for any other argument: what waits comes out of the old queue at its old time.
+/// A lead is like any other argument: waiting messages leave the old queue at the old time.
 #[test]
 fn a_changed_lead_is_a_new_generation_of_each_level_that_it_changes() {
     let before = Topology::parse(&with_lead("\"0s\"")).expect("a good file");

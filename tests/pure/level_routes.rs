@@ -1,4 +1,4 @@
-//! Which levels a broker routes to, and what takes the place of those that it does not route to.
+//! The levels that a broker routes to, and the replacements for missing ones.
 
 use std::{fmt::Write, time::Duration};
 
@@ -42,7 +42,7 @@ proptest! {
         let mut expected: Vec<String> = unbound.iter().map(|level| format!("{level}.unpaid")).collect();
         expected.sort();
         prop_assert_eq!(missing, expected);
-        // What has to wait is neither lost nor sent to a level that is not there.
+        // A waiting notice is neither lost nor sent to a missing level.
         let waits = routes.wait(&topology, timeout, Duration::from_secs(30));
         prop_assert_eq!(waits.is_err(), unbound.len() == 4);
         if let Ok(route) = waits {
@@ -54,7 +54,7 @@ proptest! {
 }
 
 proptest! {
-    /// Published again, a notice comes out no later than its deadline, but where nothing lets go so soon.
+    /// A requeued notice arrives no later than its deadline, unless every level is longer.
     #[test]
     fn a_notice_that_is_published_again_comes_out_at_its_deadline_or_before(
         topology in crate::generate::topology(), ms in 0..40 * 86_400_000_u64, short_ms in 0..20_000_u64,
@@ -76,8 +76,8 @@ const COMPAT: &str = "\n[compat.x-delay]\nexchange = \"reminders\"\n";
 const DIGITS: &str = "name = \"orders\"\n[delay]\nstrategy = \"ladder\"\nladder = { max = \"9s\" }\n\
                       [[timeout]]\nname = \"unpaid\"\nafter = \"3s\"\n";
 
-/// What a worker reads of each edited broker: the routing keys that lead nowhere, levels of another file, whether the timeout has a
-/// queue and its usual route leads somewhere, and where a notice goes that has to wait or is due soon.
+/// A worker's view of each edited broker: the keys without a route, and other levels. Then whether the timeout has a queue and its usual
+/// route has a target. Then the routes of a notice that must wait or is due soon.
 #[test]
 fn what_a_broker_routes_to() {
     let mut table = String::new();
@@ -101,7 +101,7 @@ fn what_a_broker_routes_to() {
             let route = routes.wait(&topology, timeout, Duration::from_secs(seconds));
             route.map_or_else(|_| "nowhere".to_owned(), |route| route.routing_key)
         });
-        // A level lets go a quarter early; a worker holds no message for more than 10 minutes.
+        // A level expires a quarter early; a worker keeps no message for more than 10 minutes.
         let due = [3_749, 3_750, 600_000, 600_001].map(|ms| {
             let route = routes.until_due(&topology, timeout, Duration::from_millis(ms));
             route.map_or_else(|_| "nowhere".to_owned(), |route| route.routing_key)
@@ -126,30 +126,30 @@ fn what_a_broker_routes_to() {
     for levels in [&["30s"][..], &["5s"], &["5s", "30s"], &["5s", "30s", "5m"]] {
         row(&format!("without {levels:?}"), WITHOUT_FINDINGS, &unbind(levels));
     }
-    // Without the entry exchange publishing itself fails, and says why.
+    // Without the entry exchange the publish itself fails, with the reason.
     row("nothing is there", WITHOUT_FINDINGS, &|it| *it = Objects::default());
     let newer = |it: &mut Objects| {
         let newer = WITHOUT_FINDINGS.replace("\"5m\"", "\"6m\"");
         *it = Topology::parse(&newer).unwrap().objects();
     };
     row("a newer file", WITHOUT_FINDINGS, &newer);
-    // Publishers do not reach what only workers put back to.
+    // Publishers do not use the exchange of requeued notices.
     row("a newer file, without its level at the entry", WITHOUT_FINDINGS, &|it| {
         newer(it);
         it.bindings.retain(|it| it.source != "orders.in" || it.routing_key != "6m.*");
     });
     let compat = format!("{WITHOUT_FINDINGS}{COMPAT}");
     row("an exchange that is taken over", &compat, &unbind(&["30s"]));
-    // Places of a ladder come and go: without them a worker does not try.
+    // Places of a ladder may change: without them a worker does not try.
     row("a ladder of which nothing is there", LADDER, &|it| *it = Objects::default());
     row("a digit", DIGITS, &|_| ());
-    // Workers have another exchange for it, which helps no publisher.
+    // Workers have another exchange for it, which publishers cannot use.
     row("a digit that only workers reach", DIGITS, &|it| {
         let topology = Topology::parse(DIGITS).unwrap();
         let sent = topology.route("unpaid", &Delay::Usual).unwrap();
         it.bindings.retain(|it| it.source != sent.exchange || it.destination != sent.queues[0]);
     });
-    // The plugin's exchange holds whatever comes, and looks for a queue when it is due.
+    // The plugin's exchange delays any message, and routes it when it is due.
     row("the plugin's exchange", DELAYED, &|_| ());
     row("the plugin's exchange, without a binding", DELAYED, &|it| {
         due_to(it, "orders.delayed", &[]);
@@ -160,7 +160,7 @@ fn what_a_broker_routes_to() {
     insta::assert_snapshot!(table);
 }
 
-/// What is due for `unpaid` goes to these queues, and to no other.
+/// Binds exactly these queues to the due messages of `unpaid`.
 fn due_to(objects: &mut Objects, exchange: &str, queues: &[&str]) {
     let is_due = |it: &Binding| it.source == exchange && it.routing_key == "#.unpaid";
     let due = objects.bindings.iter().find(|it| is_due(it)).unwrap().clone();
@@ -182,7 +182,7 @@ fn a_route_whose_message_came_back_leads_nowhere() {
     }
 }
 
-/// A timeout may be called `delay`; its queues, their generations and their shards are no levels, nor is a listener.
+/// A timeout may be named `delay`; its queues, generations, shards and subscribers are not levels.
 #[test]
 fn only_a_delay_queue_of_the_topology_is_a_level() {
     let topology = topology();
@@ -212,7 +212,7 @@ fn only_a_delay_queue_of_the_topology_is_a_level() {
     }
 }
 
-/// One of its own, of any generation or as shards: not of others who listen, and not of a timeout with a longer name.
+/// A queue of the timeout counts, in any generation or as shards; queues of subscribers and of timeouts with longer names do not.
 #[test]
 fn a_timeout_has_a_queue_where_one_of_its_own_gets_what_is_due() {
     let topology = topology();
@@ -238,7 +238,7 @@ fn a_timeout_has_a_queue_where_one_of_its_own_gets_what_is_due() {
         let mut objects = of.objects();
         objects.bindings.retain(|it| it.source != source);
         assert!(!has(&objects), "{source}");
-        // Publishing to an exchange that is not there fails, and says so.
+        // A publish to a missing exchange fails with an error.
         objects.exchanges.remove("orders.dlx");
         assert!(has(&objects), "{source}");
     }

@@ -1,4 +1,4 @@
-//! One line in the log for many things of a kind.
+//! Many events of a kind share a log line.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What each message that the program publishes looks like, and what is read in the headers of one that comes.
+//! The messages that the program publishes, and the headers that it reads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::samples::two_timeouts;
 
-/// To a queue, or to the exchange of the plugin, which holds it for so many milliseconds.
+/// A route to a queue, or to the plugin's exchange, which delays the message by `x_delay` milliseconds.
 pub(crate) fn route(x_delay: Option<u32>) -> Route {
     Route {
         exchange: "orders.in".to_owned(),
@@ -69,7 +69,7 @@ fn an_event_says_what_happened_to_which_order_and_when() {
     assert!(message.needs_no_route, "nobody has to listen");
 }
 
-/// A worker acks what has the header; one that does not know it finds no order in the body.
+/// A worker acks a message with the header; a worker that does not know the header finds no order in the body.
 #[test]
 fn a_canary_is_known_by_its_header_and_is_no_notice() {
     let message = Message::canary(route(None), "c-1");
@@ -83,7 +83,7 @@ fn a_canary_is_known_by_its_header_and_is_no_notice() {
     }
 }
 
-/// The plugin holds a message before it routes it, and would return a mandatory one each time.
+/// The plugin delays a message before it routes it, and would return each mandatory message.
 #[test]
 fn what_the_plugin_delays_has_its_header_and_needs_no_route() {
     let received = Received::default();
@@ -120,7 +120,7 @@ fn a_parked_copy_keeps_its_routing_key_and_says_why_from_where_and_since_when() 
     assert!(!copy.needs_no_route);
 }
 
-/// Short strings of AMQP; the client would panic.
+/// AMQP limits short strings; the client would panic.
 #[test]
 fn a_text_of_more_than_255_bytes_cannot_be_sent() {
     type Change = fn(&mut Message, String);
@@ -149,7 +149,7 @@ fn a_text_of_more_than_255_bytes_cannot_be_sent() {
     assert_eq!(digits.as_deref(), Some("its expiration has 256 bytes, more than 255"));
 }
 
-/// RabbitMQ 4.3.6 was asked which it takes: for any other it ends the channel.
+/// Tried on RabbitMQ 4.3.6: it closes the channel for any other value.
 #[test]
 fn what_ends_the_channel_of_its_publisher_is_not_sent() {
     let expires = |text: &str| {
@@ -175,7 +175,7 @@ fn what_ends_the_channel_of_its_publisher_is_not_sent() {
     }
 }
 
-/// Anybody can write such a header.
+/// Any client can write such a header.
 #[test]
 fn tries_are_read_as_they_are_written_and_a_forged_number_is_none() {
     let tries = |headers: &FieldTable| (attempt(headers), guarded(headers));
@@ -198,7 +198,7 @@ fn tries_are_read_as_they_are_written_and_a_forged_number_is_none() {
     }
 }
 
-/// Of the same order, two copies without an id are two messages: a return is matched by it.
+/// Two copies without an id are two messages, also of the same order: a return is matched by the id.
 #[test]
 fn a_copy_has_the_id_of_its_message_or_one_of_its_own() {
     let received = |body: &[u8]| Received { tag: 7, body: body.to_vec(), ..Received::default() };
@@ -209,7 +209,7 @@ fn a_copy_has_the_id_of_its_message_or_one_of_its_own() {
     assert_eq!(id(received(b"")), "message#7");
 }
 
-/// docs/wire.md: each value takes 64 bytes beside its text.
+/// docs/wire.md: each value takes 64 bytes in addition to its text.
 #[test]
 fn a_delivery_takes_its_texts_and_64_bytes_for_each_value() {
     let array = FieldArray::from(vec![text("ab"), AMQPValue::Boolean(true)]);
@@ -267,8 +267,8 @@ fn headers_are_shown_as_json() {
     assert!(Received::default().shown_headers().is_empty());
 }
 
-/// An expiration would end the wait of a copy early, or remove it from the parking lot. RabbitMQ ends the channel of whoever publishes
-/// with the address of a direct reply and waits for none; by AMQP 1.0 and MQTT it comes in.
+/// An expiration would end the wait of a copy early, or remove it from the parking lot. RabbitMQ closes the channel of a publisher that
+/// sets the address of a direct reply and waits for none; by AMQP 1.0 and MQTT such a message arrives.
 #[test]
 fn a_copy_keeps_its_properties_but_for_the_expiration_and_a_direct_reply() {
     let kept = Properties {

@@ -43,7 +43,7 @@ fn the_documented_labels_are_those_of_the_program() {
     assert_eq!(documented, used);
 }
 
-/// A name that nothing has would be an alert that never comes, and an empty graph.
+/// A missing name would be an alert that never fires, and an empty graph.
 #[test]
 fn alerts_and_graphs_name_metrics_that_exist() {
     let known: BTreeSet<&str> = metrics::described().iter().map(|metric| metric.name).collect();
@@ -65,7 +65,7 @@ fn each_alert_has_its_runbook_and_the_other_way_round() {
     let (alerts, page) = (read("deploy/prometheus/alerts.yml"), read("docs/runbooks.md"));
     let named: BTreeSet<&str> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
-    // A heading of two words is of no alert: the broker's disk that is gone has none.
+    // A heading of two words has no alert: a lost disk of the broker has none.
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     let explained: BTreeSet<&str> = headings.filter(|heading| !heading.contains(' ')).collect();
     assert_eq!(named, explained);
@@ -83,7 +83,7 @@ fn each_alert_has_its_runbook_and_the_other_way_round() {
     }
 }
 
-/// Two pages for whoever is on call: both begin with the same command.
+/// Both pages are for people on call, and begin with the same command.
 #[test]
 fn the_runbooks_begin_like_the_page_about_operations() {
     let (runbooks, operations) = (read("docs/runbooks.md"), read("docs/operations.md"));

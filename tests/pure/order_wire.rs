@@ -1,4 +1,4 @@
-//! The body of a due notice: what is read, what is refused, and the sentence it is parked with.
+//! The body of a due notice: valid bodies, refused bodies, and the reasons for the parking lot.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn refused(body: impl AsRef<[u8]>) -> String {
     DueNotice::decode(body.as_ref()).expect_err("not a due notice").to_string()
 }
 
-/// Any id that is allowed, up to the longest, in any script.
+/// Any valid id, up to the longest, in any script.
 fn order_id() -> impl Strategy<Value = OrderId> {
     let character =
         any::<char>().prop_filter("allowed in an id", |c| !c.is_whitespace() && !c.is_control());
@@ -35,7 +35,7 @@ fn order_id() -> impl Strategy<Value = OrderId> {
     .prop_map(|text| id(&text))
 }
 
-/// As `uuid` and `bigint` give them back; ids of the type `text` are what they are.
+/// Spellings in which `uuid` and `bigint` return an id; ids of the type `text` do not change.
 #[test]
 fn an_order_is_found_by_any_spelling_that_the_database_reads() {
     let (one, two) =
@@ -57,7 +57,7 @@ fn an_order_is_found_by_any_spelling_that_the_database_reads() {
             Some("00000000-0000-0000-0000-000000000007"),
         ),
         ("a", &[], None),
-        // What other types compare as equal only they know.
+        // Equal spellings of other types are known only to PostgreSQL.
         ("Straße", &["straße"], None),
         ("00A", &["0a"], None),
         ("2f1c0a3b-0000-4000-8000-00000000000", &["2f1c0a3b000040008000000000000"], None),
@@ -71,9 +71,9 @@ fn an_order_is_found_by_any_spelling_that_the_database_reads() {
         let spelled = Spelled::new(&[id(asked)], given.iter().copied());
         assert_eq!(spelled.of(&id(asked)), *found, "{asked}");
     }
-    // Somebody asked for that one.
+    // The answer belongs to the other id.
     assert_eq!(Spelled::new(&[id("007"), id("7")], ["7"]).of(&id("007")), None);
-    // Nobody knows which of the two.
+    // The answer fits both ids.
     let (uuid, digits) = (id(&spelled(0, 5)), "0".repeat(32));
     for (two, given) in [([id("007"), id("07")], "7"), ([uuid, id("0")], &*digits)] {
         let found = two.each_ref().map(|asked| Spelled::new(&two, [given]).of(asked).is_some());
@@ -99,7 +99,7 @@ fn spelled(uuid: u128, style: u8) -> String {
     }
 }
 
-/// Ids of which many fold alike.
+/// Ids of which many have equal spellings.
 fn alike() -> impl Strategy<Value = OrderId> {
     prop_oneof![
         "[{]?[-+]?[0aA7-]{1,5}[}]?".prop_map(|text| id(&text)),
@@ -107,7 +107,7 @@ fn alike() -> impl Strategy<Value = OrderId> {
     ]
 }
 
-/// As much of a text as an id may have.
+/// The prefix of a text that fits into an id.
 fn clipped(text: &str) -> String {
     let fits = |end: &usize| *end <= MAX_ORDER_ID_BYTES;
     let ends = text.char_indices().map(|(start, c)| start + c.len_utf8());
@@ -125,7 +125,7 @@ fn due_at() -> impl Strategy<Value = Timestamp> {
 }
 
 proptest! {
-    /// An id that is given back is the answer to one that was asked for, whatever the type of the keys is.
+    /// A returned id answers one requested id, whatever the type of the keys is.
     #[test]
     fn no_two_orders_have_one_answer(
         asked in vec(alike(), 1..8),
@@ -170,14 +170,14 @@ proptest! {
     /// `message-id` is a short string: 255 bytes, and lapin panics above.
     #[test]
     fn a_message_id_fits_its_property(order_id in order_id(), due_at in option::of(due_at())) {
-        // The worker appends `#` and a delivery tag where a publisher set no message id.
+        // The worker appends `#` and a delivery tag if a publisher set no message id.
         let tagged = format!("{order_id}#{}", u64::MAX);
         prop_assert!(tagged.len() <= 255, "{} bytes", tagged.len());
         let message_id = DueNotice { order_id, due_at }.message_id();
         prop_assert!(message_id.len() <= 255, "{} bytes: {}", message_id.len(), message_id);
     }
 
-    /// The row, the time and the order of an event each tell it from others; only the order can be cut.
+    /// The row, the time and the order of an event each identify it; only the order can be cut.
     #[test]
     fn a_message_id_of_an_event_fits_its_property(row in any::<i64>(), at in due_at(), order in "\\PC{0,255}") {
         let event = Message::event("orders.events".to_owned(), "order.closed", row, &order, at);
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// The reason becomes a header and a log line: short and without line breaks, whatever came.
+/// The reason becomes a header and a log line: it is short and without line breaks for any body.
 fn answered(body: &[u8]) -> Result<(), TestCaseError> {
     match DueNotice::decode(body) {
         Ok(notice) => {
@@ -287,13 +287,13 @@ fn what_publishers_send_is_read() {
     for (body, id, due_at) in [
         ("o-1", "o-1", None),
         ("o-1\n", "o-1", None),
-        // JSON writers put a text into quotes.
+        // JSON writers quote a text.
         (r#""4711""#, "4711", None),
         (r#"{"order_id":"o-1"}"#, "o-1", None),
         (r#" {"order_id":"o-1","due_at":null,"shop":{"id":[7]}} "#, "o-1", None),
         (r#"{"order_id":"o-1","due_at":"2026-11-20T10:30:00Z"}"#, "o-1", due),
         (r#"{"due_at":"2026-11-20T18:30:00+08:00","order_id":"o-1"}"#, "o-1", due),
-        // Services whose keys are numbers write them as numbers.
+        // Services with integer keys write numbers.
         (r#"{"order_id": 4711}"#, "4711", None),
         (r#"{"order_id": -1}"#, "-1", None),
         (r#"{"order_id": 18446744073709551615}"#, "18446744073709551615", None),
@@ -305,7 +305,7 @@ fn what_publishers_send_is_read() {
     }
 }
 
-/// `due_at` is a hint: a notice is read without one, and with one in any spelling.
+/// `due_at` is a hint: a notice is valid without it, and with any spelling of it.
 #[test]
 fn a_hint_is_a_time_with_a_zone_or_an_epoch_and_ignored_otherwise() {
     let due = "2026-11-20T10:30:00Z";
@@ -363,7 +363,7 @@ fn an_order_id_is_read_where_the_topology_says() {
         (&["/a", "/b"], r#"{"b":"second","a":"first"}"#, Ok("first")),
         (&["/a", "/b"], r#"{"b":"second","a":null}"#, Ok("second")),
         (&["/a~1b"], r#"{"a/b":7}"#, Ok("7")),
-        // As `schedule()`, `publish` and `rebuild` write it.
+        // The format of `schedule()`, `publish` and `rebuild`.
         (&["/a"], r#"{"order_id":"o-1"}"#, Ok("o-1")),
         (&["/a"], "bare", Ok("bare")),
         (&["/a"], r#""text""#, Ok("text")),

@@ -1,4 +1,4 @@
-//! What lines and programs read of the parking lot: the state of an order, what a filter asks for, what became of how many.
+//! Texts and JSON of the parking lot: the state of an order, the criteria of a filter, and the counts of results.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The texts: snapshots, and that commands and definitions say the same.
+//! Snapshots of the texts; commands and definitions give the same rights.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -97,13 +97,13 @@ fn a_name_is_quoted_where_it_is_not_plain() {
         let roles = DatabaseRole::all(&request);
         assert!(roles.iter().all(|role| role.name.starts_with('"') == is_quoted), "{prefix}");
     }
-    // PostgreSQL reserves it.
+    // PostgreSQL reserves this name.
     let administrator = DatabaseRole::all(&database_request(&["order"])).remove(0);
     let created = "CREATE SCHEMA \"order\" AUTHORIZATION overdue_administrator";
     assert_eq!(administrator.before, [created]);
 }
 
-/// Where the order tables are in the schema of the others, too.
+/// The order tables are in the same schema.
 #[test]
 fn nothing_is_granted_twice() {
     for role in DatabaseRole::all(&database_request(&["public"])) {
@@ -112,7 +112,7 @@ fn nothing_is_granted_twice() {
     }
 }
 
-/// A topology with each strategy, and with what else has objects of its own.
+/// A topology with each strategy, and with every feature that has its own objects.
 fn topologies() -> [Topology; 5] {
     let sharded = dotted_ladder().replace("after = \"3s\"", "after = \"3s\"\nshards = 2");
     let texts = [dotted_ladder(), dotted_delayed(), dotted_compat(), sharded];
@@ -120,7 +120,7 @@ fn topologies() -> [Topology; 5] {
     [dotted(), ladder, delayed, compat, sharded]
 }
 
-/// Names of objects that a need is about.
+/// Names of the objects that need a right.
 fn names(object: &Object) -> Vec<String> {
     let ends: &[&str] = match object {
         Object::Named(_) => &[""],
@@ -142,7 +142,7 @@ fn allows(role: &Role, right: Right, name: &str) -> bool {
     Regex::new(&role.expression(right)).unwrap().is_match(name).unwrap()
 }
 
-/// The administrator's rights are to outlive a change of the strategy.
+/// The administrator's rights must outlive a change of the strategy.
 #[test]
 fn each_role_may_do_what_it_needs_and_nothing_else_with_the_objects_that_are_there() {
     let with_each_strategy = topologies().map(|topology| Role::all(&topology))[..3].concat();
@@ -201,13 +201,13 @@ fn the_document_has_what_is_printed() {
     }
 }
 
-/// One of everything, so that no expression has alternatives.
+/// A topology with one of each object, so that no expression has alternatives.
 fn minimal() -> Topology {
     let text = "name = 'x'\ndelay.levels = ['1s']\n[[timeout]]\nname = 'y'\nafter = '1s'";
     Topology::parse(text).unwrap()
 }
 
-/// Runs the script in a shell whose `rabbitmqctl` writes down how it was called.
+/// Runs the script in a shell whose `rabbitmqctl` records its arguments.
 fn run(script: &str) -> BTreeSet<Vec<String>> {
     let stub = r#"rabbitmqctl() { for word; do printf '%s\037' "$word"; done; printf '\036'; }"#;
     let run = Command::new("sh").arg("-eu").arg("-c").arg(format!("{stub}\n{script}")).output();
@@ -218,7 +218,7 @@ fn run(script: &str) -> BTreeSet<Vec<String>> {
     calls.split_terminator('\u{1e}').map(words).collect()
 }
 
-/// The commands that do what an import of the definitions does.
+/// The commands that are equal to an import of the definitions.
 fn commands(definitions: &Value) -> BTreeSet<Vec<String>> {
     let entries = |key: &str| definitions[key].as_array().unwrap().clone();
     let words = |entry: &Value, command: &[&str], keys: &[&str]| {

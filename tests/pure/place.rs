@@ -1,4 +1,4 @@
-//! How many messages a place gets that has refused some, or does not answer.
+//! The number of messages for a destination that has refused some, or does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -30,11 +30,11 @@ fn a_place_without_an_answer_gets_nothing_and_then_twice_as_many_each_time_that_
     assert!(place.takes_new());
 }
 
-/// So many copies it makes of the one that is tried, for those that take it.
+/// Each attempt makes another copy for the queues that take the message.
 #[test]
 fn a_place_that_refuses_is_tried_after_pauses_of_a_second_to_a_minute() {
     let (mut place, begin) = (Place::default(), Instant::now());
-    // All that were on their way.
+    // All unconfirmed messages are refused.
     (0..100).for_each(|_| place.refused(false, begin, PAUSES));
     let mut tries = Vec::new();
     for second in 0..600 {

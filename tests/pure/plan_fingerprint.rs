@@ -19,7 +19,7 @@ fn shorter(messages: u64) -> Plan {
     plan(&file(SHORTER), &broker)
 }
 
-/// It is written down in tickets and pipelines, so it must be the same with each version and on each platform.
+/// Tickets and pipelines contain the fingerprint, so it must not depend on version and platform.
 #[test]
 fn it_is_this_one() {
     assert_eq!(Plan::default().fingerprint().to_string(), "e3b0c44298fc");
@@ -66,7 +66,7 @@ fn every_name_and_argument_changes_it() {
             Change::DeleteQueue { lost, .. } => {
                 vec![Change::DeleteQueue { queue: "shop.delay.40m".to_owned(), lost: *lost }]
             }
-            // The queue that is retired says all of it.
+            // The step about the retired queue contains all of it.
             _ => Vec::new(),
         };
         for change in changed {
@@ -82,7 +82,7 @@ fn every_name_and_argument_changes_it() {
     }
 }
 
-/// Messages are given up by name only, whatever their number is by then.
+/// Consent to lost messages names the queue, whatever their number is later.
 #[test]
 fn a_queue_that_is_given_up_is_another_thing_than_one_that_is_empty() {
     let without = file(r#", { name = "unshipped", after = "30m" } → "#);
@@ -121,7 +121,7 @@ fn the_schema_that_is_committed_is_the_one_of_the_types() {
     );
 }
 
-/// What a program reads: where this changes and is not only longer, the format needs another version.
+/// The JSON for programs: a change that does more than add needs a new version of the format.
 #[test]
 fn the_json_of_a_plan() {
     let after = file(r#"30m → 20m; quorum; , { name = "unshipped", after = "20m" } → "#);

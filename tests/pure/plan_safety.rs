@@ -1,4 +1,4 @@
-//! The promise of `Plan::steps`: stopping after any of them opens no window to lose a message in.
+//! The promise of `Plan::steps`: a stop after any step must lose no message.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ proptest! {
         at_each_prefix(&empty, &plan(&topology, &empty), |broker| nothing_is_lost(broker, &topology, &keys))?;
     }
 
-    /// Also of a retirement: what is published meanwhile goes somewhere, and what waits gets out.
+    /// Includes retirements: messages that are published meanwhile are routed, and waiting messages leave their queues.
     #[test]
     fn no_prefix_of_a_change_loses_a_message((before, after) in generate::change()) {
         let (before, after) = (before.read(), after.read());
@@ -36,7 +36,7 @@ proptest! {
         })?;
     }
 
-    /// Not lost is not enough: what a level accepts has to come out in its business queue, so the
+    /// A message that is not lost must also arrive: a message in a level must reach its business queue, so the
     /// levels are opened last.
     #[test]
     fn what_a_level_accepts_comes_out_in_its_timeout(topology in generate::topology_anyhow()) {
@@ -44,7 +44,7 @@ proptest! {
         at_each_prefix(&empty, &plan(&topology, &empty), |broker| accepted_comes_out(broker, &topology))?;
     }
 
-    /// At the end of a change every key of the new topology waits in its level, once, and comes out in its queue.
+    /// At the end of a change every key of the new topology waits in its level once, and arrives in its queue.
     #[test]
     fn a_change_leads_every_key_to_one_level_and_one_queue((before, after) in generate::change()) {
         let (before, after) = (before.read(), after.read());
@@ -89,8 +89,8 @@ fn all_generations(queues: &BTreeSet<String>, base: &str) -> bool {
     !queues.is_empty() && queues.iter().all(|queue| is_of(base, queue))
 }
 
-/// Every exchange that exists and takes our messages has a way out for any key, every queue that
-/// exists and dead-letters does so to such an exchange.
+/// Every exchange for our messages has a route for any key, and every queue with a dead-letter
+/// exchange has an existing one.
 fn nothing_is_lost(broker: &Objects, topology: &Topology, keys: &[String]) -> Result<(), String> {
     let into = [topology.entry_exchange(), topology.due_exchange(), topology.park_exchange()];
     let queues = broker.queues.keys();
@@ -101,7 +101,7 @@ fn nothing_is_lost(broker: &Objects, topology: &Topology, keys: &[String]) -> Re
             .map_err(|lost| format!("queues dead-letter to {exchange}: {lost}"))?;
     }
     for exchange in into.iter().filter(|exchange| broker.exchanges.contains_key(*exchange)) {
-        // The parking lot is built first, from the inside: nobody leads to it before the rest.
+        // The parking lot is built first, from the inside: no other object routes to it yet.
         if *exchange != topology.park_exchange() {
             has_way_out(broker, topology, exchange, keys)?;
         }
@@ -139,7 +139,7 @@ fn has_way_out(
     Ok(())
 }
 
-/// What both versions have works all the time: it waits in its level and comes out in its queue.
+/// A timeout in both versions works all the time: its notices wait in their level and arrive in their queue.
 fn kept_comes_out(broker: &Objects, before: &Topology, after: &Topology) -> Result<(), String> {
     let kept =
         |timeout: &&overdue::internals::topology::Timeout| after.timeout(&timeout.name).is_some();
@@ -180,7 +180,7 @@ fn accepted_comes_out(broker: &Objects, topology: &Topology) -> Result<(), Strin
     Ok(())
 }
 
-/// Every key of the topology, and keys nobody knows.
+/// Every key of the topology, and unknown keys.
 fn keys(topology: &Topology) -> Vec<String> {
     let known = topology.levels.iter().flat_map(|level| {
         topology.timeouts.iter().map(move |timeout| Topology::routing_key(level, timeout))
@@ -192,7 +192,7 @@ fn keys(topology: &Topology) -> Vec<String> {
     known.chain(strategy).chain(unknown).collect()
 }
 
-/// The checker itself: a plan in the wrong order is found out.
+/// Tests the checker itself: it must detect a plan in the wrong order.
 #[test]
 fn a_plan_back_to_front_would_lose_messages() {
     let topology = Topology::parse(include_str!("../../topology.toml")).expect("a good file");

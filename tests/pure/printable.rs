@@ -1,10 +1,10 @@
-//! What others put into names and texts does nothing to a terminal.
+//! Names and texts of others cannot control a terminal.
 
 use overdue::internals::text::{one_line, printable, printable_json};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Clears the screen, begins a line, turns round what follows, rings, and is a C1 control.
+/// Clears the screen, begins a line, reverses the following text, rings the bell, and contains a C1 control.
 const HOSTILE: &str = "a\u{1b}[2J\r\nb\u{202e}c\u{7}\u{9b}2J\u{2028}d";
 
 fn is_harmless(text: &str) -> bool {

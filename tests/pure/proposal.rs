@@ -1,4 +1,4 @@
-//! What `overdue init` proposes, from what was found of a table.
+//! The proposal of `overdue init` for a table.
 
 use overdue::internals::effect::proposal::{
     Answers, Ask,
@@ -6,14 +6,14 @@ use overdue::internals::effect::proposal::{
     interval, parse_release, propose, words,
 };
 
-/// A column as `name type`, behind it `!` where it is NOT NULL.
+/// Parses a column: `name type`, with `!` for NOT NULL.
 fn column(text: &str) -> Column {
     let (text, is_not_null) = (text.trim_end_matches('!'), text.ends_with('!'));
     let (name, kind) = text.split_once(' ').unwrap();
     Column { name: name.to_owned(), kind: kind.to_owned(), is_not_null, ..Column::default() }
 }
 
-/// A table with a key `id`, and rows as `open 100;paid 200`: values for its other columns, `-` for NULL. It is 1,000 now.
+/// A table with a key `id`, and rows as `open 100;paid 200`: values of the other columns, `-` for NULL. The time is 1,000.
 fn found(name: &str, columns: &str, rows: &str) -> Found {
     let columns: Vec<Column> =
         ["id bigint!"].into_iter().chain(columns.split(", ")).map(column).collect();
@@ -47,7 +47,7 @@ fn answers() -> Answers {
     }
 }
 
-/// Name, columns, rows; lines that the description has, and how many questions there are.
+/// Name, columns, rows; lines of the description, and the number of questions.
 type Case = (&'static str, &'static str, &'static str, &'static [&'static str], usize);
 
 const CASES: [Case; 12] = [
@@ -63,7 +63,7 @@ const CASES: [Case; 12] = [
         ],
         0,
     ),
-    // Of two names the one that open rows have a value in.
+    // Of two names, the one with a value in open rows.
     (
         "orders",
         "status text, due_at timestamp with time zone, expires_at timestamp with time zone",
@@ -92,7 +92,7 @@ const CASES: [Case; 12] = [
         &["deadline = \"to_timestamp(expires_at / 1000.0)\""],
         0,
     ),
-    // A duration is no instant.
+    // A duration is not a point in time.
     (
         "orders",
         "status text, expiry bigint, created_at timestamp with time zone",
@@ -100,7 +100,7 @@ const CASES: [Case; 12] = [
         &["# deadline = \"created_at + interval '30 minutes'\""],
         1,
     ),
-    // The end of the day, in a zone.
+    // The end of the day, in a time zone.
     (
         "orders",
         "status text, valid_until date",
@@ -118,7 +118,7 @@ const CASES: [Case; 12] = [
         ],
         2,
     ),
-    // Flags in place of a state.
+    // Flags instead of a state.
     (
         "invitations",
         "accepted boolean, cancelled boolean, expires_at timestamp with time zone",
@@ -133,7 +133,7 @@ const CASES: [Case; 12] = [
         &["open = \"true\"", "delete = true"],
         0,
     ),
-    // Nothing says that rows of such a table may go.
+    // The table shows no sign that its rows may be deleted.
     (
         "customers",
         "expires_at timestamp with time zone",
@@ -141,7 +141,7 @@ const CASES: [Case; 12] = [
         &["needs an answer: no column has a state"],
         1,
     ),
-    // What is filled in open rows does not say when they have ended.
+    // A column with a value in open rows is not the time of their end.
     (
         "orders",
         "status text, created_at timestamp with time zone, expired_at timestamp with time zone",
@@ -163,7 +163,7 @@ fn descriptions_are_proposed() {
     }
 }
 
-/// An option that is given is no guess, and leaves no mark.
+/// A given option is not a guess, and leaves no mark.
 #[test]
 fn what_is_said_is_not_marked() {
     let found = found(
@@ -275,7 +275,7 @@ fn times_are_read_and_written_as_intervals() {
     }
 }
 
-/// The time from creation to deadline is known only where most rows have the same one.
+/// The time from creation to deadline is known only if most rows have the same one.
 #[test]
 fn most_distances_have_to_be_alike() {
     for (deadlines, after) in [

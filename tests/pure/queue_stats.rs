@@ -1,4 +1,4 @@
-//! The numbers of a queue as the management API writes them, in each of its ways.
+//! The numbers of a queue in each spelling of the management API.
 
 use overdue::internals::plan::QueueStats;
 

@@ -1,4 +1,4 @@
-//! The orders that the table has closed are remembered for their messages, and not without bound.
+//! A worker remembers the orders that it closed from the table, for their messages, up to a bound.
 
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,14 @@ fn an_order_counts_for_messages_that_came_before_or_that_name_its_deadline() {
     assert!(closed.is_empty() && !closed.has(&id(1), before, None));
     assert_eq!(closed.add([(id(1), Some(7)), (id(2), None)], asked), 2);
     assert!(closed.len() == 2 && !closed.is_empty());
-    // Each of them: the order was closed after all of these.
+    // The answer is true for each of these: the order was closed after them.
     assert!(closed.has(&id(1), before, None) && closed.has(&id(1), before, Some(8)));
     assert!(!closed.has(&id(1), asked, None));
     assert!(!closed.has(&id(1), asked + MS, Some(8)), "it is about another deadline");
     assert!(closed.has(&id(1), asked + MS, Some(7)));
     assert!(!closed.has(&id(2), asked + MS, None), "it may be about another deadline");
     assert!(!closed.has(&id(3), before, None));
-    // Opened again, and closed again.
+    // The order was opened and closed again.
     assert_eq!(closed.add([(id(1), Some(9))], asked + 2 * MS), 1);
     assert!(closed.has(&id(1), asked + MS, None));
     assert!(!closed.has(&id(1), asked + 3 * MS, Some(7)));

@@ -1,4 +1,4 @@
-//! No password is printed: neither by `Debug` of what holds one, nor by an error about it.
+//! No password is printed: neither by `Debug` of its owner, nor by an error about it.
 
 use overdue::internals::{
     broker::{BrokerAddress, Management},
@@ -43,7 +43,7 @@ fn settings_are_shown_without_their_passwords() {
     let mut settings = Settings::default();
     let cluster = format!("amqp://worker:{PASSWORD}@one:5672,two:5673/%2f?heartbeat=3");
     settings.broker.url = cluster.into();
-    // Not a URL: all of it may be a password.
+    // The value is not a URL: all of it may be a password.
     settings.broker.management_url = Some(PASSWORD.to_owned().into());
     let database = format!("postgres://worker:{PASSWORD}@database/shop?password={PASSWORD}&a=b");
     settings.database.url = database.into();
@@ -59,7 +59,7 @@ fn settings_are_shown_without_their_passwords() {
     }
 }
 
-/// To one parser the password of these ends where it has a `/`, to another at the `@`.
+/// A parser may end these passwords at `/`, another one at `@`.
 #[test]
 fn a_password_is_not_shown_whatever_is_in_it() {
     for begin in ["", "12", "x"] {
@@ -85,7 +85,7 @@ fn a_password_is_not_shown_whatever_is_in_it() {
     }
 }
 
-/// They log in, as they do with the client alone.
+/// These passwords work, as they do with the client alone.
 #[test]
 fn passwords_that_the_client_of_postgresql_takes_are_taken() {
     for password in ["/s3cret", "12?s3cret", "#s3cret", "12/s3cret?sslmode=disable&a=b"] {
@@ -112,7 +112,7 @@ fn no_error_about_an_address_quotes_its_password() {
         (good.to_owned(), Some(format!("worker:{PASSWORD}@broker"))),
         (good.to_owned(), Some(format!("http://worker:{PASSWORD}@broker:port"))),
         (good.to_owned(), Some(format!("http://worker:{PASSWORD}@"))),
-        // Read as they stand, these are a virtual host, a port or a path.
+        // Taken literally, these are a virtual host, a port or a path.
         (format!("amqp://worker:/{PASSWORD}@broker/%2f"), None),
         (format!("amqp://worker:12/{PASSWORD}@broker/%2f"), None),
         (format!("amqp://worker:12?{PASSWORD}@broker/%2f"), None),
@@ -138,7 +138,7 @@ fn no_error_about_an_address_quotes_its_password() {
     }
 }
 
-/// A default does not pass through what is shown.
+/// The masked output is not used as the default.
 #[test]
 fn a_default_url_keeps_its_password() {
     let file = "[broker]\nstatistics_interval = \"7s\"\n[database]\nconnections = 7\n";

@@ -1,4 +1,4 @@
-//! What each SQLSTATE means for the worker: again, wait, slow down, find the row, or call a person.
+//! The meaning of each SQLSTATE for the worker: repeat, wait, slow down, find the row, or alert a person.
 
 use overdue::internals::store::{FailureKind, kind_of};
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ fn a_broken_connection_has_no_code() {
 }
 
 proptest! {
-    /// Nothing but what is listed ends a batch unsplit.
+    /// Only listed codes end a batch without a split.
     #[test]
     fn a_code_that_nobody_knows_can_be_of_a_row(code in "[0-9A-Z]{5}") {
         const LISTED: &[&str] =
@@ -105,7 +105,7 @@ proptest! {
     }
 }
 
-/// The server's text is not ours: whatever stands where a code should be, the worker lives.
+/// The code comes from the server: any text in its place must not stop the worker.
 #[test]
 fn what_is_no_code_is_no_panic() {
     for code in ["", "4", "é", "1é", "40001 and more"] {

@@ -1,4 +1,4 @@
-//! `overdue status` as data: the first line, the screen, and what is added up.
+//! `overdue status` as data: the first line, the screen, and the sums.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn level(name: &str, retry: bool, waiting: Option<u64>) -> Level {
     Level { name: name.to_owned(), retry, waiting }
 }
 
-/// All is well, and there is something to do.
+/// A healthy reading with work to do.
 fn well() -> Reading {
     let mut minutes = vec![0; MINUTES];
     for (minute, orders) in minutes.iter_mut().enumerate() {
@@ -99,14 +99,14 @@ fn late(reading: &mut Reading) {
     waits(reading, 312, 250);
 }
 
-/// So many orders are overdue, and others are closed.
+/// `orders` orders are overdue, and others are closed.
 fn waits(reading: &mut Reading, orders: u64, oldest_s: u64) {
     if let Known::Known(due) = &mut database(reading).due {
         (due.overdue, due.oldest_s) = (orders, oldest_s);
     }
 }
 
-/// So many orders are overdue, and nothing was closed meanwhile.
+/// `orders` orders are overdue, and none was closed meanwhile.
 fn stuck(reading: &mut Reading, orders: u64, oldest_s: u64) {
     waits(reading, orders, oldest_s);
     database(reading).closings.last_s = Some(f64::from(u32::try_from(oldest_s).unwrap()));
@@ -224,7 +224,7 @@ fn the_first_line_says_why_and_what_to_do() {
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
-/// An order whose message is lost waits for the sweep, while others are closed: that is not late, and not passed over in silence.
+/// An order with a lost message waits for the sweep while others are closed: it is not late, but it is reported.
 #[test]
 fn a_rest_below_the_grace_is_not_late() {
     assert_eq!(line(&changed(|it| waits(it, 5, 2))), "Ok: orders are closed on time | ");
@@ -233,7 +233,7 @@ fn a_rest_below_the_grace_is_not_late() {
     assert_eq!(State::of(&changed(|it| waits(it, 5, 61))).word, Word::Late);
 }
 
-/// It is said within seconds, and with the cause that is known.
+/// The state and the known cause are reported within seconds.
 #[test]
 fn it_is_never_ok_while_nothing_is_closed() {
     let cases = [
@@ -249,12 +249,12 @@ fn it_is_never_ok_while_nothing_is_closed() {
         changed(|it| {
             stuck(it, 29, 10);
             database(it).obstacle = Some(column());
-            // What was so a moment ago says nothing of now.
+            // Earlier results do not describe the present.
             database(it).closings.by_sweep = 276;
             database(it).closings.swept_last_minute = 3;
             broker(it).parked = Some(41);
         }),
-        // One order is locked, and the others are closed.
+        // An order is locked, and the others are closed.
         changed(|it| {
             waits(it, 12, 26);
             database(it).obstacle = Some(lock());
@@ -264,7 +264,7 @@ fn it_is_never_ok_while_nothing_is_closed() {
             let denied = "permission denied for table events";
             database(it).obstacle = Some(Obstacle::right("on_call", denied));
         }),
-        // Whoever looks may close less than a worker.
+        // The user of `status` may have fewer rights than a worker.
         changed(|it| database(it).obstacle = Some(Obstacle::right("on_call", "permission denied"))),
         changed(|it| {
             stuck(it, 29, 10);
@@ -308,7 +308,7 @@ fn it_is_never_ok_while_nothing_is_closed() {
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
-/// What is visible without `pg_read_all_stats` is said, and what shows the rest.
+/// The screen shows what is visible without `pg_read_all_stats`, and names the missing right.
 #[test]
 fn a_lock_says_who_holds_it() {
     let hidden =
@@ -346,7 +346,7 @@ fn the_screen() {
     insta::assert_snapshot!("status_down", changed(|it| it.database = down).to_string());
 }
 
-/// What was closed is called enough, or not needed, only where nothing says otherwise.
+/// The screen judges the rate only if no other reading contradicts it.
 #[test]
 fn the_rate_is_judged_by_what_is_so() {
     let judged = |best_per_s: u64, overdue: u64| {
@@ -373,7 +373,7 @@ fn the_rate_is_judged_by_what_is_so() {
 }
 
 proptest! {
-    /// Whatever is counted, a line fits into 80 columns; only the reason in the first lines is never cut.
+    /// A line fits into 80 columns for any counts; only the reason in the first lines is never cut.
     #[test]
     fn every_line_fits(
         counts in prop::collection::vec(any::<u64>().prop_map(|n| n / 100_000), 66),

@@ -1,4 +1,4 @@
-//! The objects a topology becomes, as they are read in review, and what each of them must have.
+//! The objects of a topology, as a text for reviews, and the rules for each of them.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ fn classic() -> Topology {
     parse(&REPOSITORY.replace("type = \"quorum\"", "type = \"classic\""))
 }
 
-/// One line per object, everything in it.
+/// Prints each object, with all properties, as a line.
 fn describe(objects: &Objects) -> String {
     let mut out = String::new();
     for exchange in objects.exchanges.values() {
@@ -90,12 +90,12 @@ fn whatever_is_published_or_dead_lettered_to_has_an_alternate_exchange() {
             let lost = route(&objects, &exchange, "no.such.key");
             assert_eq!(lost, Some([topology.parked_queue()].into()), "{exchange}");
         }
-        // Workers are to hear that nothing takes what they put back.
+        // Workers must learn that no level takes a requeued notice.
         let (again, events) = (topology.again_exchange(), topology.events_exchange());
         assert_eq!(route(&objects, &again, "no.such.key"), Some([].into()));
         let mentioned = [park, topology.entry_exchange(), again, topology.due_exchange(), events];
         let mut there: Vec<&String> = objects.exchanges.keys().collect();
-        // To the one of the marks nothing is published.
+        // No message is published to the exchange of the marks.
         there.retain(|exchange| {
             !mentioned.contains(exchange) && **exchange != topology.mark_exchange()
         });
@@ -103,7 +103,7 @@ fn whatever_is_published_or_dead_lettered_to_has_an_alternate_exchange() {
     }
 }
 
-/// A delivery limit of the file is in the queue; looking at a parked message any number of times does not drop it.
+/// The queue has the file's delivery limit; reading a parked message any number of times does not drop it.
 #[test]
 fn delivery_limits() {
     let text = REPOSITORY.replace("type = \"quorum\"", "type = \"quorum\"\ndelivery_limit = 7");

@@ -1,4 +1,4 @@
-//! What holds for every topology file, good or bad.
+//! Properties of every topology file, good or bad.
 
 use overdue::internals::{
     objects::Argument,
@@ -43,7 +43,7 @@ proptest! {
         readable(&text)?;
     }
 
-    /// One bite out of a good file, or one character put in: where reports are hardest to place.
+    /// A good file without one part, or with an additional character: a report's place is difficult to find there.
     #[test]
     fn a_damaged_file_is_a_topology_or_a_readable_report(
         written in generate::written(),
@@ -60,8 +60,8 @@ proptest! {
         readable(&text)?;
     }
 
-    /// A key reaches its level's queue and nothing else, waits as long as the level says but for the lead, and comes
-    /// out in its timeout's queue and nowhere else.
+    /// A key reaches only its level's queue, waits for the level's time minus the lead, and arrives only in its timeout's
+    /// queue.
     #[test]
     fn every_key_waits_in_its_level_and_comes_out_in_its_timeout(topology in generate::topology()) {
         let objects = topology.objects();

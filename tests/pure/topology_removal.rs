@@ -1,4 +1,4 @@
-//! Removing a topology: all of it and nothing else, marks last, and nothing that waits.
+//! Removal of a topology: all its objects, no others, marks last, and no waiting message.
 
 use overdue::internals::{
     objects::{Binding, Objects},
@@ -12,7 +12,7 @@ use crate::{
     generate,
 };
 
-/// The broker with all of these.
+/// A broker with all these objects.
 fn together(all: &[&Objects]) -> Objects {
     let mut objects = Objects::default();
     for each in all {
@@ -23,7 +23,7 @@ fn together(all: &[&Objects]) -> Objects {
     objects
 }
 
-/// The same topology under another name.
+/// The topology under another name.
 fn named(written: &generate::Written, name: String) -> Topology {
     generate::Written { name, ..written.clone() }.read()
 }
@@ -39,7 +39,7 @@ fn binding(source: &str, destination: &str, to_queue: bool) -> Binding {
 }
 
 proptest! {
-    /// A neighbour whose name begins with ours, and what others have bound to our exchanges.
+    /// A neighbour whose name begins with ours, and bindings of others to our exchanges.
     #[test]
     fn all_of_it_goes_and_nothing_of_others(written in generate::written_anyhow(), cut in any::<prop::sample::Index>()) {
         let ours = written.read();
@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(applied(&half, &rest).objects, alone.objects);
     }
 
-    /// What waits anywhere is a refusal, and lost only with consent; what is not counted is never lost.
+    /// A waiting message is a refusal, and lost only with consent; a queue without a count is never deleted.
     #[test]
     fn what_waits_is_not_lost(written in generate::written_anyhow(), which in any::<prop::sample::Index>()) {
         let ours = written.read();
@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(removal(&ours, &broker, true).refusals, waiting(None));
     }
 
-    /// Retired generations and levels that are no longer in the file have the mark, too.
+    /// Retired generations and removed levels have the mark as well.
     #[test]
     fn what_drains_goes_with_it((before, after) in generate::change()) {
         let (before, after) = (before.read(), after.read());

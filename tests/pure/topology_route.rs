@@ -1,4 +1,4 @@
-//! Where a notice is published, and what a person reads who asks for what is not there.
+//! Where a notice is published, and the errors for missing names.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,7 +10,7 @@ use overdue::internals::topology::{
 };
 use proptest::prelude::*;
 
-/// The same timeout with each strategy.
+/// A timeout with each strategy.
 fn strategies() -> [Topology; 3] {
     let levels = "levels = [\"5s\", \"5m\", \"30m\"]";
     let ladder = "strategy = \"ladder\"\nladder = { max = \"30d\" }";
@@ -22,7 +22,7 @@ fn strategies() -> [Topology; 3] {
     })
 }
 
-/// Each delay with each strategy: as the worker rounds it, which sends on what is too long, and as a publisher does.
+/// Each delay with each strategy: rounded as by a worker, which delays a long one again, and as by a publisher.
 #[test]
 fn where_a_notice_goes() {
     let ms = |ms| Delay::exactly(Duration::from_millis(ms));
@@ -35,11 +35,11 @@ fn where_a_notice_goes() {
         ("level 60s", Delay::Level("60s".to_owned())),
         ("0", ms(0)),
         ("1s", ms(1_000)),
-        // One hop stays one hop; a second less may be two hops more.
+        // A path of one hop stays; a second less may take two more hops.
         ("39s", ms(39_000)),
         ("39.7s", ms(39_700)),
         ("40s", ms(40_000)),
-        // A level holds a notice for a little less than its name says, and rounding up ends there.
+        // A level's messages expire shortly before its delay, and rounding up ends there.
         ("1798s", ms(1_798_000)),
         ("1798s and a nanosecond", Delay::exactly(nanosecond_more)),
         ("37m", Delay::after("37m").expect("a delay")),
@@ -71,7 +71,7 @@ fn where_a_notice_goes() {
         writeln!(table, "timeout unpayed: {unknown}").unwrap();
         let route = topology.route("unpaid", &Delay::Usual).expect("a way");
         writeln!(table, "waits in {}", place(&route)).unwrap();
-        // No level takes what is due from the exchange where workers put back what waits.
+        // No level takes due messages from the exchange for requeued notices.
         let due =
             LevelRoutes::default().until_due(&topology, &topology.timeouts[0], Duration::ZERO);
         let due = due.expect("a way");
@@ -87,7 +87,7 @@ fn a_time_becomes_what_is_left_until_then() {
     let now = at("2026-11-20T10:00:00Z");
     let exactly = |ms| Delay::exactly(Duration::from_millis(ms));
     assert_eq!(Delay::until(at("2026-11-20T10:37:00.25Z"), now), exactly(2_220_250));
-    // Over is over: what is due now has to be looked at now.
+    // A deadline in the past means zero: a due order must be closed now.
     assert_eq!(Delay::until(at("2026-11-20T09:00:00Z"), now), exactly(0));
     assert_eq!(Delay::until(now, now), exactly(0));
     let ages = Delay::until(jiff::Timestamp::MAX, jiff::Timestamp::MIN);
@@ -108,7 +108,7 @@ fn texts_that_are_no_delay() {
 }
 
 proptest! {
-    /// Down is never late, as far as there is anything so short; up is never early; and each is the closest there is.
+    /// Rounding down is never late, if a level is short enough; rounding up is never early; both are the closest possible.
     #[test]
     fn rounding_is_to_the_side_that_was_asked_for(nanos in 0_u64..2 * 1_800_000_000_000) {
         let delay = Duration::from_nanos(nanos);
@@ -126,7 +126,7 @@ proptest! {
                 Err(error) => {
                     let too_long = matches!(error, RouteError::TooLong { .. });
                     prop_assert!(too_long);
-                    // A level holds a notice for a little less than its name says.
+                    // A level's messages expire shortly before its delay.
                     let longest = topology.route("unpaid", &Delay::Level("30m".to_owned()));
                     prop_assert!(delay > longest.unwrap().holds);
                 }

@@ -1,4 +1,4 @@
-//! `traceparent` and `tracestate` of a notice: read as W3C writes them, or left out, and passed on as they came.
+//! `traceparent` and `tracestate` of a notice: valid by W3C, or left out, and passed on unchanged.
 
 use lapin::types::{AMQPValue, FieldTable};
 use overdue::internals::wire::{Received, Trace};
@@ -45,7 +45,7 @@ fn a_parent_is_as_it_should_be_or_it_is_none() {
     assert_eq!(Trace::parse("", None), None);
 }
 
-/// 512 bytes have to be passed on.
+/// 512 bytes must be passed on.
 #[test]
 fn a_state_that_is_none_leaves_the_parent() {
     let longest = "x".repeat(512);

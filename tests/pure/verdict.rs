@@ -1,4 +1,4 @@
-//! A batch with bad rows is split until each stands alone; who is to blame when nothing works.
+//! A batch with bad rows is split until each is alone; and whether rows or the database cause a failure.
 
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
@@ -14,10 +14,10 @@ fn failed(cause: &str) -> Outcome {
     Outcome::Failed { cause: cause.to_owned(), reason: "refused".to_owned() }
 }
 
-/// Parts that are asked for elsewhere.
+/// Limit of statements for other parts.
 const ELSEWHERE: usize = 24;
 
-/// So many may fail alone.
+/// Limit of orders that may fail alone.
 fn bearable(suspect: Suspect) -> usize {
     if suspect == Suspect::Slow { 3 } else { MANY }
 }
@@ -26,13 +26,13 @@ fn suspect() -> impl Strategy<Value = Suspect> {
     prop_oneof![Just(Suspect::Slow), Just(Suspect::Server)]
 }
 
-/// A database in which a part with a bad order in it fails. The outcomes, and the statements that it took.
+/// A database in which a part with a bad order fails. Returns the outcomes and the number of statements.
 fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
     let (outcomes, statements) = close_bearing(len, bad, Suspect::Order);
     (outcomes.expect("it is borne"), statements)
 }
 
-/// As the worker does it: so many may fail alone before it looks elsewhere. None where it has given up.
+/// Closes as the worker does, with the limit of orders that fail alone. `None` if it has given up.
 fn close_bearing(
     len: usize,
     bad: &BTreeSet<usize>,
@@ -69,7 +69,7 @@ fn depth(len: usize) -> usize {
     usize::try_from(len.max(1).next_power_of_two().ilog2()).unwrap()
 }
 
-/// The parts that are asked for, one after the other, of orders that all fail.
+/// The sequence of parts if all orders fail.
 fn asked(len: usize, suspect: Suspect) -> Vec<Range<usize>> {
     let mut splitting = Isolation::new(len, Outcome::Unknown, ELSEWHERE);
     let mut asked = Vec::new();
@@ -82,8 +82,8 @@ fn asked(len: usize, suspect: Suspect) -> Vec<Range<usize>> {
     asked
 }
 
-/// One that fails may be to blame itself, or only seem so: as many as can be borne are asked for alone, the oldest first. A lock
-/// or an order says nothing about the database.
+/// A failing order may be the cause, or only seem so: up to the limit, orders are tried alone, the oldest first. A lock or a failing
+/// order proves nothing about the database.
 #[test]
 fn so_many_fail_alone_before_others_are_looked_for() {
     let halves =
@@ -106,7 +106,7 @@ fn elsewhere_is_the_last_part_and_the_largest_in_turn() {
     assert_eq!(slow[alone.len()..][..elsewhere.len()], elsewhere);
 }
 
-/// A pause, or a table that is locked: what was answered stays.
+/// A pause, or a locked table: earlier outcomes are kept.
 #[test]
 fn what_is_given_up_has_one_outcome() {
     let mut splitting = Isolation::new(8, Outcome::Unknown, ELSEWHERE);
@@ -122,7 +122,7 @@ fn what_is_given_up_has_one_outcome() {
     assert_eq!(splitting.into_outcomes(), [vec![CLOSED; 4], vec![Outcome::Busy; 4]].concat());
 }
 
-/// What cannot be closed stays the oldest: all but the last one are bad, and it is closed.
+/// Failing orders remain the oldest: all but the last are bad, and the last is closed.
 #[test]
 fn the_last_order_is_closed_however_many_before_it_fail() {
     for len in [4, 5, 22, 23, 500, 4_000] {
@@ -140,7 +140,7 @@ proptest! {
         assert_others_closed(len, &bad, suspect);
     }
 
-    /// The oldest and the newest, as after a change of the orders' service.
+    /// The oldest and the newest, as after a change of the order service.
     #[test]
     fn the_others_are_closed_where_they_are_half_of_the_batch(
         len in 1_usize..600, first in 0.0..0.5, suspect in suspect(),
@@ -155,7 +155,7 @@ proptest! {
     fn a_database_that_closes_nothing_is_not_asked_for_long(len in 1_usize..4_000, suspect in suspect()) {
         let (outcomes, statements) = close_bearing(len, &(0..len).collect(), suspect);
         prop_assert!(statements <= depth(len) + 2 * bearable(suspect) + ELSEWHERE, "{} statements", statements);
-        // What was looked at to the last order says of each what it is.
+        // A batch that was split to the end has an outcome for each order.
         prop_assert!(outcomes.is_some() || len > bearable(suspect));
     }
 
@@ -169,7 +169,7 @@ proptest! {
         prop_assert!(statements <= (1 + 2 * depth(len) * bad.len()).min((2 * len).max(1)), "{} statements", statements);
     }
 
-    /// However the failures are spread over batches: few are the orders' own, many are not.
+    /// Failures in any batches: a few are caused by their orders, many are not.
     #[test]
     fn many_orders_that_fail_alike_and_none_that_works_are_not_at_fault(sizes in prop::collection::vec(1_usize..9, 1..12)) {
         let mut verdict = Verdict::default();
@@ -189,7 +189,7 @@ fn id(n: usize) -> OrderId {
     OrderId::parse(&format!("o-{n}")).unwrap()
 }
 
-/// Their batch is still being split, and others ask already.
+/// Their batch is still being split, and other batches are judged already.
 #[test]
 fn orders_that_have_failed_alone_count_as_those_of_a_whole_batch() {
     for (suspect, counts) in [
@@ -222,7 +222,7 @@ fn one_that_is_closed_shows_that_the_others_are_at_fault() {
     let mut batch = vec![failed("OS001"); 3 * MANY];
     batch.push(CLOSED);
     assert_eq!(judged(&mut verdict, 0, &batch), batch);
-    // And what failed before counts no more.
+    // Earlier failures no longer count.
     let few = vec![failed("OS001"); MANY - 1];
     assert_eq!(judged(&mut verdict, 0, &few), few);
     assert_eq!(judged(&mut verdict, 900, &[CLOSED]), [CLOSED]);

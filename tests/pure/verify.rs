@@ -1,4 +1,4 @@
-//! `overdue verify` on readings that are made up: a broker where all is well, edited in one place, and what is found then.
+//! `overdue verify` on made-up readings: a healthy broker with one edit, and the findings.
 
 mod objects;
 mod probe;
@@ -18,10 +18,10 @@ use overdue::internals::{
     verify::{check, findings},
 };
 
-/// The clock of the readings.
+/// The time of the readings.
 pub(crate) const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_795_600_000, 0);
 
-/// Each edit of a broker where all is well, with what is found after it.
+/// Edits of a healthy broker, each with its findings.
 struct Table<'a>(&'a Topology, String);
 
 impl<'a> Table<'a> {
@@ -29,12 +29,12 @@ impl<'a> Table<'a> {
         Self(topology, String::new())
     }
 
-    /// What a reading shows after the edit.
+    /// Adds the findings after the edit.
     fn row(&mut self, name: impl Display, edit: impl FnOnce(&mut Snapshot)) {
         self.with_stats(name, &BTreeMap::new(), edit);
     }
 
-    /// The same with numbers of queues.
+    /// Adds the findings after the edit, with numbers of queues.
     fn with_stats(
         &mut self,
         name: impl Display,
@@ -46,7 +46,7 @@ impl<'a> Table<'a> {
         self.found(name, &findings(self.0, &observed, stats, NOW));
     }
 
-    /// What the rules about objects find after the edit, without what a plan would put right.
+    /// Adds the findings of the rules about objects, without findings that a plan would fix.
     fn objects(&mut self, name: impl Display, edit: impl FnOnce(&mut Objects)) {
         let mut objects = self.0.objects();
         edit(&mut objects);
@@ -101,7 +101,7 @@ fn alternate(objects: &mut Objects, exchange: &str, alternate: Option<&str>) {
     arguments.extend(alternate.map(|it| ("alternate-exchange".to_owned(), it.into())));
 }
 
-/// An exchange of another program.
+/// Adds an exchange of another program.
 fn foreign(objects: &mut Objects, name: &str, kind: &str) {
     let exchange = Exchange {
         name: name.to_owned(),

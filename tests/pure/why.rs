@@ -1,4 +1,4 @@
-//! Why an order was closed, is late, or is not closed: the words for each case, and what to type.
+//! The texts for why an order was closed, is late, or is not closed, and the suggested commands.
 
 use std::{fmt::Write, time::Duration};
 
@@ -80,7 +80,7 @@ fn notice(since: Option<Timestamp>, refused: Option<&str>) -> Known<Found<Notice
     Known::Known(Found { rows: vec![notice], looked_at: None })
 }
 
-/// One that was refused, and another one, which waits.
+/// A refused notice and another one, which waits.
 fn refused_then(since: Option<Timestamp>) -> Known<Found<Notice>> {
     let both = [notice(ago(2_000), Some("the order id is empty")), notice(since, None)];
     let rows = both.iter().flat_map(|it| it.get().unwrap().rows.clone()).collect();
@@ -210,7 +210,7 @@ fn what_is_said_and_what_to_type() {
     insta::assert_snapshot!(text);
 }
 
-/// Of an order that is unpaid the effect for paid ones says that it is final.
+/// The effect for paid orders reports a final state for an unpaid order.
 #[test]
 fn the_effect_that_has_something_to_do_says_why() {
     let cancel = Outcome::AlreadyFinal;

@@ -7,13 +7,13 @@ use super::{
     ui::UiProcess,
 };
 
-/// Debian's package.
+/// The path in Debian's package.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// Runs a scenario of `tests/python/page.py`; none where there is no browser.
+/// Runs a scenario of `tests/python/page.py`; `None` without a browser.
 ///
 /// # Panics
-/// There is none, and everything is asked for.
+/// There is no browser, and `OVERDUE_TEST_ALL` is 1.
 #[expect(clippy::print_stderr, reason = "what a test leaves out")]
 pub fn visit(ui: &UiProcess, scenario: &str) -> Option<Run> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Clocks as a test sets them: the database's, so that no deadline has to be waited for, and the one of a worker's machine.
+//! Clocks that a test sets: the database's clock, so that no test waits for a deadline, and the clock of a worker's machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 
 use super::{Services, World, world::CLASSIC};
 
-/// Functions of these names in the schema take the place of the server's, which is looked up behind them.
+/// These functions hide the server's functions of the same name: `pg_catalog` is the last schema of the search path.
 const CLOCK: &str = "
     CREATE TABLE clock (ahead interval, stands timestamptz);
     INSERT INTO clock VALUES ('-1 h', NULL);
@@ -16,11 +16,10 @@ const CLOCK: &str = "
     CREATE FUNCTION clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
         AS 'SELECT coalesce(stands, pg_catalog.clock_timestamp()) + ahead FROM clock'";
 
-/// The clock of one world.
 pub struct Clock<'a>(&'a World);
 
 impl World {
-    /// Like [`World::new`], with a database whose clock is an hour behind until it is set.
+    /// Like [`World::new`], with a database clock that starts an hour behind.
     pub async fn clocked() -> Self {
         Self::clocked_of(CLASSIC).await
     }
@@ -30,7 +29,7 @@ impl World {
         Self::with(Services::main(), topology).await.clock_set_by_hand().await
     }
 
-    /// The same world with a database whose clock is an hour behind until it is set.
+    /// Changes the database clock of a world: it starts an hour behind.
     pub async fn clock_set_by_hand(mut self) -> Self {
         self.sql(CLOCK).await;
         self.search_path.push_str(",pg_catalog");
@@ -38,35 +37,34 @@ impl World {
         self
     }
 
-    /// The clock of a [`World::clocked`].
     pub const fn clock(&self) -> Clock<'_> {
         Clock(self)
     }
 }
 
 impl Clock<'_> {
-    /// From now on it goes only where it is set.
+    /// Stops the clock; [`Clock::advance`] still moves it.
     pub async fn stop(&self) {
         self.0.sql("UPDATE clock SET stands = pg_catalog.clock_timestamp()").await;
     }
 
-    /// Sets it forward, or back with a minus: `1 h`.
+    /// Moves the clock forward, or back with a minus: `1 h`.
     pub async fn advance(&self, interval: &str) {
         self.0.sql(&format!("UPDATE clock SET ahead = ahead + interval '{interval}'")).await;
     }
 }
 
-/// A worker's clock, as libfaketime has it. What measures intervals goes on as it does on a machine whose clock is set:
+/// A worker's clock, through libfaketime. Intervals are not affected, as on a machine whose clock is set:
 /// `CLOCK_MONOTONIC` is never set. <https://man7.org/linux/man-pages/man3/clock_gettime.3.html>
 #[derive(Clone)]
 pub struct WorkerClock {
     library: PathBuf,
-    /// Read at each look at the clock.
+    /// The library reads this file whenever the program reads the clock.
     file: PathBuf,
 }
 
 impl WorkerClock {
-    /// In a file of this folder; none where the machine lacks the library.
+    /// Creates the clock's file in a folder; `None` if the machine lacks the library.
     #[expect(clippy::print_stderr, reason = "what a test leaves out")]
     pub fn of(folder: &Path) -> Option<Self> {
         let folders = ["x86_64-linux-gnu", "aarch64-linux-gnu"];
@@ -84,15 +82,15 @@ impl WorkerClock {
         Some(clock)
     }
 
-    /// Sets it so many minutes off.
+    /// Sets the clock `minutes` off.
     pub fn set(&self, minutes: i64) {
-        // Renamed into its place: it is read all the time.
+        // Renamed, because programs read the file all the time.
         let new = self.file.with_extension("new");
         std::fs::write(&new, format!("{:+}\n", minutes * 60)).unwrap();
         std::fs::rename(new, &self.file).unwrap();
     }
 
-    /// From its start on the worker has it.
+    /// Gives the clock to a command, from its start.
     pub fn is_of(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)

@@ -1,57 +1,57 @@
-//! Moments between a program and its services, by name: a proxy reads the frames of their protocols (PostgreSQL and AMQP 0-9-1,
-//! both in plain text), and holds everything back from there on. A program that is killed then has died at that moment.
+//! Named moments between a program and its services: a proxy reads the frames of their protocols (PostgreSQL and AMQP 0-9-1, both
+//! in plain text), and forwards no frame after the moment. A program that is killed then has died at that moment.
 
 use std::collections::HashMap;
 
-/// From where on a proxy holds everything back.
+/// The moment after which a proxy forwards no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// The statement of this file in `sql` does not arrive, or the first one of this effect.
     BeforeStatement(&'static str),
-    /// It has run in a transaction whose COMMIT does not arrive.
+    /// The statement has run in a transaction whose COMMIT does not arrive.
     BeforeCommit(&'static str),
     /// The transaction is committed, and the answer does not arrive.
     BeforeCommitted(&'static str),
     /// The first ack of a delivery does not arrive.
     BeforeAck,
-    /// It is the last that arrives.
+    /// The first ack of a delivery is the last frame that arrives.
     AfterAck,
-    /// A message is where an exchange has routed it, and its confirm does not arrive; by the name of the connection and the exchange.
+    /// An exchange has routed a message, and its confirm does not arrive; with the names of the connection and the exchange.
     BeforeConfirm(&'static str, &'static str),
-    /// The confirm has arrived, and no ack of a delivery does.
+    /// The confirm has arrived, and the ack of the delivery does not.
     BeforeAckOfCopy(&'static str, &'static str),
 }
 
 impl Point {
-    /// Whether it is between program and database.
+    /// Whether the moment is on a connection to the database.
     pub const fn is_of_database(self) -> bool {
         matches!(self, Self::BeforeStatement(_) | Self::BeforeCommit(_) | Self::BeforeCommitted(_))
     }
 }
 
-/// What a proxy does with a frame.
+/// A proxy's decision about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passes,
-    /// It passes, and is what [`Point::BeforeAckOfCopy`] waits for.
+    /// The frame passes, and is the confirm for which [`Point::BeforeAckOfCopy`] waits.
     Confirms,
     IsHeld,
-    /// It passes, and nothing behind it.
+    /// The frame passes, and no later one does.
     IsLast,
 }
 
-/// What one connection has said so far.
+/// The state of one connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
     protocol: Option<Protocol>,
-    /// The file of each prepared statement, or the effect.
+    /// The file or the effect of each prepared statement.
     statements: HashMap<Vec<u8>, String>,
-    /// The statement that was run last.
+    /// The statement that ran last.
     running: String,
     commits: bool,
-    /// What the program has said of itself, with the name of the connection.
+    /// The frame in which the program names its connection.
     opening: String,
-    /// To which exchange each channel has published last.
+    /// The exchange of each channel's last publish.
     exchanges: HashMap<u16, String>,
 }
 
@@ -67,11 +67,11 @@ const BASIC_PUBLISH: (u16, u16) = (60, 40);
 const BASIC_ACK: (u16, u16) = (60, 80);
 
 impl Conversation {
-    /// The length of the frame at the beginning of `bytes`, if all of it is there.
+    /// Returns the length of the frame at the beginning of `bytes`, or `None` if it is incomplete.
     pub fn frame(&mut self, from_program: bool, bytes: &[u8]) -> Option<usize> {
         let is_first = self.protocol.is_none();
         let length = match self.protocol {
-            // The program speaks first: the header of AMQP, or a startup message, which has no type.
+            // The program sends first: the header of AMQP, or a startup message, which has no type.
             None if bytes.len() < 8 => return None,
             None if bytes.starts_with(b"AMQP") => 8,
             None => number(bytes, 0..4)?,
@@ -89,7 +89,7 @@ impl Conversation {
         Some(length)
     }
 
-    /// What becomes of a frame; `confirmed` once a copy was confirmed.
+    /// Decides about a frame; `confirmed` is true after the confirm of a copy.
     pub fn judge(
         &mut self,
         point: Option<Point>,

@@ -1,4 +1,4 @@
-//! A folder to run commands in that need no service.
+//! A folder to run commands that need no service.
 
 use std::{path::PathBuf, process::Command};
 
@@ -6,11 +6,11 @@ use tempfile::TempDir;
 
 use super::{Run, overdue, process::finish};
 
-/// A folder with files, and `overdue` in it; it is deleted when it goes.
+/// A folder with files, to run `overdue` in; drop deletes it.
 pub struct Folder(TempDir);
 
 impl Folder {
-    /// A folder with these files (name, content).
+    /// Creates a folder with these files (name, content).
     pub fn with(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -26,7 +26,7 @@ impl Folder {
         finish(command, None)
     }
 
-    /// Runs a command in a folder below it.
+    /// Runs a command in the subfolder `below`.
     pub fn run_in(&self, below: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
         let mut command = self.command(arguments);
         command.current_dir(self.path(below)).envs(environment.iter().copied());
@@ -40,7 +40,6 @@ impl Folder {
         command
     }
 
-    /// The path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -1,4 +1,4 @@
-//! The management API below the program: calls as they are, and objects that a test makes or breaks by hand.
+//! The management API for tests: raw calls, and objects that a test makes or breaks by hand.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Services, World, services::http_client, until, users::PASSWORD};
 
 impl Services {
-    /// A call, as administrator or as a user of a test; the answer, or status and text of a refusal.
+    /// Calls as administrator or as a test's user; returns the answer, or status and text of the refusal.
     pub async fn call(
         &self,
         user: Option<&str>,
@@ -35,7 +35,7 @@ impl Services {
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// Deletes an object, e.g. `users` `<name>`, unless it is gone.
+    /// Deletes an object, e.g. `users` `<name>`, if it exists.
     pub async fn forget(&self, kind: &str, name: &str) -> Result<(), String> {
         match self.call(None, Method::DELETE, &[kind, name], Value::Null).await {
             Err(error) if !error.starts_with("404") => Err(error),
@@ -43,13 +43,12 @@ impl Services {
         }
     }
 
-    /// The version of the broker.
     pub async fn broker_version(&self) -> BrokerVersion {
         let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
         overview["rabbitmq_version"].as_str().unwrap().parse().unwrap()
     }
 
-    /// The exchange types that the broker knows, those of its plugins included.
+    /// The broker's exchange types, with those from plugins.
     pub async fn exchange_types(&self) -> Vec<String> {
         let overview = self.call(None, Method::GET, &["overview"], Value::Null).await.unwrap();
         let types = overview["exchange_types"].as_array().unwrap();
@@ -58,12 +57,12 @@ impl Services {
 }
 
 impl World {
-    /// A call as administrator below this virtual host, e.g. `queues` `<vhost>` `orders.unpaid`.
+    /// Calls as administrator below this virtual host, e.g. `queues` `<vhost>` `orders.unpaid`.
     pub async fn call(&self, how: Method, kind: &str, rest: &[&str], body: Value) -> Value {
         self.try_call(how, kind, rest, body).await.unwrap()
     }
 
-    /// Like [`World::call`]; status and text of a refusal.
+    /// Like [`World::call`]; returns status and text of a refusal.
     pub async fn try_call(
         &self,
         how: Method,
@@ -76,7 +75,7 @@ impl World {
         self.services.call(None, how, &path, body).await
     }
 
-    /// Messages of a queue that were delivered and not acked, by the newest statistics; `None` before the first.
+    /// Unacked messages of a queue, by the newest statistics; `None` before the first.
     pub async fn unacked(&self, queue: &str) -> Option<u64> {
         let queue = self.call(Method::GET, "queues", &[queue], Value::Null).await;
         queue["messages_unacknowledged"].as_u64()
@@ -94,13 +93,11 @@ impl World {
         self.call(Method::PUT, "exchanges", &[name], body).await;
     }
 
-    /// Binds a queue.
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
         let body = json!({ "routing_key": key });
         self.call(Method::POST, "bindings", &["e", exchange, "q", queue], body).await;
     }
 
-    /// Deletes a binding of a queue.
     pub async fn unbind(&self, exchange: &str, queue: &str, key: &str) {
         let path = ["e", exchange, "q", queue, key];
         self.call(Method::DELETE, "bindings", &path, Value::Null).await;
@@ -111,7 +108,7 @@ impl World {
         self.try_policy(kind, name, pattern, definition).await.unwrap();
     }
 
-    /// Like [`World::policy`]; the text of a refusal where the broker does not know its keys.
+    /// Like [`World::policy`]; returns the refusal of a broker that does not know its keys.
     pub async fn try_policy(
         &self,
         kind: &str,
@@ -123,14 +120,14 @@ impl World {
         self.try_call(Method::PUT, kind, &[name], body).await.map(drop)
     }
 
-    /// The AMQP connections of the virtual host, as late as the statistics are.
+    /// The AMQP connections of the virtual host, by the late statistics.
     pub async fn connections(&self) -> Vec<Value> {
         let path = ["vhosts", &self.vhost, "connections"];
         let listed = self.services.call(None, Method::GET, &path, Value::Null).await;
         listed.ok().and_then(|listed| listed.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Closes the one that calls itself so, as an administrator does in the management UI, unless it is gone.
+    /// Closes the connection of this name, if it exists, as an administrator does in the management UI.
     pub async fn close_connection(&self, name: &str) {
         let look = async || {
             let is_its = |it: &Value| it["client_properties"]["connection_name"] == name;
@@ -153,8 +150,8 @@ impl World {
         self.call(Method::DELETE, kind, &[name], Value::Null).await;
     }
 
-    /// Takes what is in a queue, up to 1,000 messages, as the management API shows them; nothing from one that is gone, which a list of
-    /// queues may still have.
+    /// Gets up to 1,000 messages of a queue, as the management API shows them; none if the queue is deleted, which a list of
+    /// queues may still contain.
     pub async fn take(&self, queue: &str) -> Vec<Value> {
         let body = json!({ "count": 1000, "ackmode": "ack_requeue_false", "encoding": "auto" });
         match self.try_call(Method::POST, "queues", &[queue, "get"], body).await {
@@ -163,14 +160,14 @@ impl World {
         }
     }
 
-    /// A number of a queue, as late as the statistics are; `None` where there is none yet.
+    /// A number of a queue, by the late statistics; `None` before the first.
     pub async fn count(&self, queue: &str, field: &str) -> Option<u64> {
         self.call(Method::GET, "queues", &[queue], Value::Null).await[field].as_u64()
     }
 }
 
 impl World {
-    /// Waits until the management API has numbers of every queue of the topology: of new ones it has none.
+    /// Waits until the management API has numbers of every queue of the topology; it has none of new queues.
     pub async fn until_all_counted(&self) {
         let queues = self.topology.objects().queues;
         let look = async || {

@@ -1,4 +1,4 @@
-//! Messages below the publisher: forged ones, and what arrived where.
+//! Messages without our publisher: publishing forged ones, and reading queues.
 
 use std::collections::BTreeMap;
 
@@ -23,28 +23,21 @@ use super::{World, until};
 
 /// A channel of the test's own, with confirms.
 pub struct Wire {
-    /// The channel.
     pub channel: Channel,
-    // Ends the connection when it goes.
+    // Drop ends the connection.
     _link: Link,
 }
 
-/// A message as it lies in a queue.
+/// A message in a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parked {
-    /// Its body.
     pub body: Vec<u8>,
-    /// Its routing key.
     pub key: String,
-    /// Its `message-id`.
     pub message_id: Option<String>,
-    /// Its content type.
     pub content_type: Option<String>,
     /// 2 is persistent.
     pub delivery_mode: Option<u8>,
-    /// Its headers.
     pub headers: BTreeMap<String, AMQPValue>,
-    /// All of them.
     pub properties: BasicProperties,
 }
 
@@ -63,7 +56,7 @@ impl Parked {
         }
     }
 
-    /// A header that is text.
+    /// A text header.
     pub fn header(&self, name: &str) -> Option<String> {
         match self.headers.get(name)? {
             AMQPValue::LongString(text) => Some(text.to_string()),
@@ -71,17 +64,17 @@ impl Parked {
         }
     }
 
-    /// Why it was parked.
+    /// The reason why it was parked.
     pub fn reason(&self) -> String {
         self.header("x-park-reason").unwrap_or_default()
     }
 
-    /// How often it was tried again.
+    /// The number of retries.
     pub fn attempt(&self) -> Option<&AMQPValue> {
         self.headers.get("x-attempt")
     }
 
-    /// The order of a notice or an event in JSON.
+    /// The order id of a notice or event in JSON.
     pub fn order(&self) -> String {
         let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
         body["order_id"].as_str().unwrap().to_owned()
@@ -93,12 +86,11 @@ impl Parked {
     }
 }
 
-/// A header value that is text.
+/// A text header value.
 pub fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())
 }
 
-/// A table of headers.
 pub fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
     let mut table = FieldTable::default();
     for (name, value) in entries {
@@ -107,13 +99,13 @@ pub fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
     table
 }
 
-/// Properties with these headers alone.
+/// Properties with only these headers.
 pub fn headers(entries: &[(&str, AMQPValue)]) -> BasicProperties {
     BasicProperties::default().with_headers(table(entries))
 }
 
 impl Wire {
-    /// Publishes as it is, without a look at the topology; waits for the confirm.
+    /// Publishes without a check of the topology; waits for the confirm.
     pub async fn publish(
         &self,
         exchange: &str,
@@ -147,13 +139,13 @@ impl Wire {
         }
     }
 
-    /// Waits until so many messages are ready in a queue.
+    /// Waits until `count` messages are ready in a queue.
     pub async fn until_ready(&self, queue: &str, count: u32) {
         let what = format!("{count} ready in {queue}");
         until(&what, async || self.ready(queue).await, |ready| *ready == count).await;
     }
 
-    /// Messages that are ready in a queue, by the broker's own count.
+    /// Ready messages of a queue, by the broker's own count.
     pub async fn ready(&self, queue: &str) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let declared =
@@ -161,14 +153,14 @@ impl Wire {
         declared.unwrap().message_count()
     }
 
-    /// Takes one message from a queue, if there is one.
+    /// Gets a message of a queue, if one is ready.
     pub async fn take(&self, queue: &str) -> Option<Parked> {
         let options = BasicGetOptions { no_ack: true };
         let got = self.channel.basic_get(queue.into(), options).await.unwrap()?;
         Some(Parked::of(got.delivery))
     }
 
-    /// Takes every message that is ready in a queue.
+    /// Consumes every ready message of a queue.
     pub async fn take_all(&self, queue: &str) -> Vec<Parked> {
         let count = self.ready(queue).await;
         let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
@@ -182,7 +174,7 @@ impl Wire {
         taken
     }
 
-    /// Takes `count` messages from a queue, waiting for them.
+    /// Consumes `count` messages of a queue, and waits for them.
     pub async fn take_many(&self, queue: &str, count: usize) -> Vec<Parked> {
         let mut taken = Vec::new();
         let look = async || {
@@ -197,7 +189,7 @@ impl Wire {
         taken
     }
 
-    /// A queue of the test's own, bound to an exchange; it goes with the connection.
+    /// Declares and binds an exclusive queue; returns its name.
     pub async fn listen(&self, exchange: &str, pattern: &str) -> String {
         let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
         let declared = self.channel.queue_declare("".into(), options, FieldTable::default()).await;
@@ -226,7 +218,7 @@ impl Wire {
 }
 
 impl World {
-    /// It, and a channel of the test's own.
+    /// The world, and a channel of the test's own.
     pub async fn wired(self) -> (Self, Wire) {
         let wire = self.wire().await;
         (self, wire)
@@ -236,7 +228,7 @@ impl World {
     pub async fn wire(&self) -> Wire {
         let url = self.broker_url();
         let next = if url.contains('?') { '&' } else { '?' };
-        // The broker keeps the connection of a test that stands still for a while.
+        // Without it, the broker would close the connection of a test that is stopped for a while.
         let url = format!("{url}{next}heartbeat=60");
         let management = self.services.management.as_str();
         let address = BrokerAddress::parse(&url, Some(management)).unwrap();
@@ -246,7 +238,7 @@ impl World {
         Wire { channel, _link: link }
     }
 
-    /// Publishes messages with one key and any body; returns when all are confirmed.
+    /// Publishes `count` messages with one key and any body; returns when all are confirmed.
     pub async fn publish_to(&self, exchange: &str, key: &str, count: usize) {
         let bodies: Vec<String> = (0..count).map(|n| format!("o-{n}")).collect();
         self.wire().await.publish_all(exchange, key, &bodies).await;
@@ -286,12 +278,12 @@ impl World {
         }
     }
 
-    /// Waits until every queue is empty and nothing is unsettled, seen from the database's side nothing is left.
+    /// Waits until no message is ready in a queue.
     pub async fn until_empty(&self, queue: &str) {
         self.wire().await.until_ready(queue, 0).await;
     }
 
-    /// Takes `count` messages from the parking lot, waiting for them; there are no more than that.
+    /// Consumes `count` messages of the parking lot, waits for them, and asserts that there are no more.
     pub async fn parked(&self, count: usize) -> Vec<Parked> {
         let wire = self.wire().await;
         let queue = self.topology.parked_queue();

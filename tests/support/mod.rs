@@ -1,8 +1,8 @@
-//! What the tiers on real services share: a virtual host and a schema per test, orders, messages, workers,
+//! Helpers of the tiers on real services: a virtual host and a schema per test, orders, messages, workers,
 //! faults. `mod support;` (with `#[path]`) in a tier's `main.rs` brings it in.
 //!
-//! Tests wait on state ([`wait::until`]), never for a time. A test whose services are not there fails and
-//! says which command starts them.
+//! Tests wait on state ([`wait::until`]), never for a time. A test without its services fails and names the command that
+//! starts them.
 
 /// Makes an async function a test: `#[apply(world_test)]`. The worker, the proxies and the web servers of the test run on
 /// the second thread while the test itself waits for a program.

@@ -1,4 +1,4 @@
-//! Orders in the reference schema: creating, paying, counting, and what must always hold.
+//! Orders in the reference schema: creating, paying, counting, and their invariants.
 
 use std::{
     collections::BTreeMap,
@@ -18,24 +18,23 @@ use tokio_postgres::{Client, Row};
 
 use super::{World, statements::found, until};
 
-/// What must hold at every moment.
 pub const INVARIANTS: &str = include_str!("../../sql/invariants.sql");
 /// Units of each SKU before the first order.
 pub const STOCK: i64 = 1_000_000;
 /// SKUs that orders share, so that batches meet on their rows.
 const SKUS: i64 = 5;
 
-/// The statement that closes orders as a team would write it by hand: it locks and closes at once.
+/// A statement that closes orders as a team might write it by hand: it locks and closes at once.
 pub const WRITTEN: &str = include_str!("../written/close.sql");
-/// The one that finds overdue orders.
+/// The statement that finds overdue orders.
 pub const WRITTEN_OVERDUE: &str = include_str!("../written/close_overdue.sql");
 
-/// The effect `close` with this statement instead of its description.
+/// The effect `close` with this statement instead of a description.
 pub fn written(sql: &str) -> Effect {
     Effect::written("close", sql, Some(WRITTEN_OVERDUE))
 }
 
-/// An effect from the keys of its description, or from a file with them.
+/// An effect from the keys of its description, or from a file of keys.
 pub fn described(name: &str, text: &str) -> Effect {
     let mut keys: toml::Table = toml::from_str(text).unwrap();
     if let Some(effects) = keys.remove("effects") {
@@ -52,11 +51,9 @@ pub fn ids(prefix: &str, count: usize) -> Vec<String> {
 
 /// Orders to create.
 pub struct Orders<'a> {
-    /// Their ids.
     pub ids: &'a [String],
-    /// Deadline, in ms from now by the database's clock; negative is past.
+    /// Deadline, in ms from now by the database's clock; negative values are in the past.
     pub due_in_ms: i64,
-    /// Their category.
     pub category: &'a str,
 }
 
@@ -69,7 +66,7 @@ pub async fn hold<'a>(client: &'a mut Connection, id: &str) -> Transaction<'a> {
 }
 
 impl World {
-    /// Creates unpaid orders, each with two items whose stock is reserved, in one transaction.
+    /// Creates unpaid orders in one transaction, each with two items whose stock is reserved.
     pub async fn create(&self, orders: Orders<'_>) {
         const SQL: &str = "
             WITH shelves AS (
@@ -113,7 +110,7 @@ impl World {
         ids
     }
 
-    /// Creates `prefix-0`, … that are due and have no items: who closes them waits for no stock.
+    /// Creates `prefix-0`, … that are due and have no items: closing them waits for no stock row.
     pub async fn orders_without_stock(&self, prefix: &str, count: usize) -> Vec<String> {
         const SQL: &str =
             "INSERT INTO orders (id, due_at) SELECT id, now() FROM unnest($1::text[]) AS t (id)";
@@ -122,7 +119,7 @@ impl World {
         ids
     }
 
-    /// Creates orders that are due in a second and publishes their notices, one after the other, until it is told to stop; how many.
+    /// Creates orders that are due in a second, and publishes their notices, until the flag is set; the task returns their number.
     pub async fn streaming(&self) -> (Arc<AtomicBool>, JoinHandle<usize>) {
         const ORDER: &str = "INSERT INTO orders (id, category, due_at) \
                              VALUES ($1, 'physical', now() + interval '1 second')";
@@ -146,28 +143,28 @@ impl World {
         (publishing, stream)
     }
 
-    /// Pays like the reference order service does; whether the payment was taken.
+    /// Pays like the reference order service; returns whether it took the payment.
     pub async fn pay(&self, id: &str) -> bool {
         const SQL: &str = include_str!("../../sql/pay.sql");
         let client = self.store.client().await.unwrap();
         client.query_opt(SQL, &[&id]).await.unwrap().is_some()
     }
 
-    /// Ships like the reference order service does; whether the order was one to ship.
+    /// Ships like the reference order service; returns whether the order could be shipped.
     pub async fn ship(&self, id: &str) -> bool {
         const SQL: &str = include_str!("../../sql/ship.sql");
         let client = self.store.client().await.unwrap();
         client.query_opt(SQL, &[&id]).await.unwrap().is_some()
     }
 
-    /// Confirms like the reference order service does; whether the order was one to confirm.
+    /// Confirms like the reference order service; returns whether the order could be confirmed.
     pub async fn confirm(&self, id: &str) -> bool {
         const SQL: &str = include_str!("../../sql/confirm.sql");
         let client = self.store.client().await.unwrap();
         client.query_opt(SQL, &[&id]).await.unwrap().is_some()
     }
 
-    /// Brings an unpaid order to a state, in the steps that there are.
+    /// Brings an unpaid order to a state, through the allowed steps.
     pub async fn bring_to(&self, id: &str, state: &str) {
         let ends = format!("UPDATE orders SET status = '{state}' WHERE id = '{id}'");
         match state {
@@ -184,7 +181,7 @@ impl World {
         assert_eq!(self.status(id).await, state);
     }
 
-    /// The deadline of every unpaid order is now.
+    /// Sets the deadline of every unpaid order to now.
     pub async fn due_now(&self) {
         self.sql("UPDATE orders SET due_at = now() WHERE status = 'unpaid'").await;
     }
@@ -194,46 +191,44 @@ impl World {
         self.store.client().await.unwrap().batch_execute(script).await.unwrap();
     }
 
-    /// One number from the database.
+    /// Reads a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
         self.rows(sql).await[0].get(0)
     }
 
-    /// Rows from the database.
+    /// Reads rows from the database.
     pub async fn rows(&self, sql: &str) -> Vec<Row> {
         self.store.client().await.unwrap().query(sql, &[]).await.unwrap()
     }
 
-    /// The first column of each row.
+    /// Reads the first column of each row.
     pub async fn texts(&self, sql: &str) -> Vec<String> {
         self.rows(sql).await.iter().map(|row| row.get(0)).collect()
     }
 
-    /// How many rows a table has: `outbox`, or `outbox WHERE order_id = 'o-1'`.
+    /// Counts the rows of a table: `outbox`, or `outbox WHERE order_id = 'o-1'`.
     pub async fn rows_of(&self, table: &str) -> i64 {
         self.number(&format!("SELECT count(*) FROM {table}")).await
     }
 
-    /// Waits until a table has so many rows.
+    /// Waits until a table has `count` rows.
     pub async fn until_rows(&self, table: &str, count: i64) {
         let what = format!("{count} rows of {table}");
         until(&what, async || self.rows_of(table).await, |rows| *rows == count).await;
     }
 
-    /// Orders by status.
     pub async fn statuses(&self) -> BTreeMap<String, i64> {
         let rows = self.rows("SELECT status, count(*) FROM orders GROUP BY status").await;
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
-    /// The status of one order.
     pub async fn status(&self, id: &str) -> String {
         let client = self.store.client().await.unwrap();
         let row = client.query_one("SELECT status FROM orders WHERE id = $1", &[&id]).await;
         row.unwrap().get(0)
     }
 
-    /// How many orders are closed.
+    /// The number of closed orders.
     pub async fn closed(&self) -> i64 {
         self.statuses().await.get("closed").copied().unwrap_or(0)
     }
@@ -251,7 +246,7 @@ impl World {
     }
 
     /// Stops every statement that closes the order in its middle, until the transaction ends. It waits for no lock: a
-    /// lock is passed over.
+    /// lock would be skipped.
     pub async fn stall<'a>(&self, client: &'a mut Connection, id: &str) -> Transaction<'a> {
         let key = format!("hashtext('{}')", self.schema);
         self.sql(&format!(
@@ -269,32 +264,32 @@ impl World {
         transaction
     }
 
-    /// Waits until a statement is where [`Self::stall`] stops it: one that waits for a lock may be another.
+    /// Waits until [`Self::stall`] has stopped a statement; a statement that waits for a lock may be another.
     pub async fn until_stalled(&self) {
         let stalled =
             format!("SELECT count(*) FROM ({}) stalled", self.found("wait_event = 'PgSleep'"));
         until("stalled", async || self.number(&stalled).await, |stalled| *stalled > 0).await;
     }
 
-    /// When the statement of somebody else began that runs on the world's tables, if one does.
+    /// The start of the oldest statement of other sessions on the world's tables, if one runs.
     pub async fn running_since(&self) -> Option<String> {
         let running = self.found("state = 'active'");
         let since = "SELECT min(query_start)::text FROM pg_stat_activity WHERE pid IN";
         self.rows(&format!("{since} ({running})")).await[0].get(0)
     }
 
-    /// Waits until a statement of somebody else waits for a lock on the world's tables, or is stalled.
+    /// Waits until a statement of another session waits for a lock on the world's tables, or is stalled.
     pub async fn until_somebody_waits(&self) {
         until("somebody waits for a lock", async || self.somebody_waits().await, |waits| *waits)
             .await;
     }
 
-    /// Whether a statement of somebody else waits for a lock on the world's tables, or is stalled.
+    /// Whether a statement of another session waits for a lock on the world's tables, or is stalled.
     pub async fn somebody_waits(&self) -> bool {
         self.many_wait().await > 0
     }
 
-    /// How many statements of others do.
+    /// The number of waiting or stalled statements of other sessions.
     pub async fn many_wait(&self) -> i64 {
         self.number(&format!("SELECT count(*) FROM ({}) waiting", self.waiting())).await
     }
@@ -306,7 +301,7 @@ impl World {
             .await
     }
 
-    /// Cancels the statements that wait for a lock on the world's tables, or are stalled; how many these were.
+    /// Cancels the statements that wait for a lock on the world's tables, or are stalled; returns their number.
     pub async fn cancel_waiting(&self) -> i64 {
         let waiting = self.waiting();
         self.number(&format!("SELECT count(pg_cancel_backend(pid)) FROM ({waiting}) waiting")).await
@@ -325,10 +320,10 @@ impl World {
         )
     }
 
-    /// What must hold at every moment, whatever broke before: see `sql/invariants.sql`.
+    /// Asserts the invariants of `sql/invariants.sql`, which must be true at every moment and after every fault.
     ///
     /// # Panics
-    /// Names everything that does not hold.
+    /// Lists every violation.
     pub async fn assert_invariants(&self) {
         let client = self.store.client().await.unwrap();
         let broken = broken(&client, "", (false, &[])).await;
@@ -336,8 +331,8 @@ impl World {
     }
 }
 
-/// What does not hold of the orders and SKUs of a prefix, each with an example; `finished` as in
-/// `sql/invariants.sql`, and what was answered about which order.
+/// Returns the violations of the orders and SKUs of a prefix, each with an example. `finished` and the pairs of order and
+/// answer are as in `sql/invariants.sql`.
 pub async fn broken(
     client: &Client,
     prefix: &str,
@@ -351,7 +346,7 @@ pub async fn broken(
     broken_rows(&rows)
 }
 
-/// The rows of [`INVARIANTS`] that say that something is broken.
+/// Returns the rows of [`INVARIANTS`] that report a violation.
 pub fn broken_rows(rows: &[Row]) -> Vec<String> {
     let broken = rows.iter().filter(|row| row.get::<_, i64>("broken") > 0);
     let text = |row: &Row| {

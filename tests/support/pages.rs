@@ -1,4 +1,4 @@
-//! The pages of a worker process, asked for as Prometheus does.
+//! Requests the pages of a worker process, as Prometheus does.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -9,7 +9,6 @@ use tokio::{
 
 use super::{WorkerProcess, World};
 
-/// An answer.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub status: u16,
@@ -17,13 +16,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// The first line.
     pub fn first(&self) -> &str {
         self.body.lines().next().unwrap_or_default()
     }
 }
 
-/// What is sent to `address` comes back with what it answers until it closes the connection.
+/// Sends `bytes`; returns the answer up to the end of the connection.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(bytes).await?;

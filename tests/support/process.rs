@@ -14,14 +14,12 @@ use url::Url;
 
 use super::{World, python, until, wait::PATIENCE};
 
-/// What a command printed, and how it ended.
+/// The output and the end of a command.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
@@ -35,28 +33,28 @@ impl std::fmt::Display for Run {
 }
 
 impl Run {
-    /// The run, if it has this exit code.
+    /// Asserts the exit code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
-    /// The run, if its standard output has this text.
+    /// Asserts that standard output contains the text.
     #[track_caller]
     pub fn prints(self, text: &str) -> Self {
         assert!(self.stdout.contains(text), "{text}: {self}");
         self
     }
 
-    /// The run, if its standard error has this text.
+    /// Asserts that standard error contains the text.
     #[track_caller]
     pub fn reports(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "{text}: {self}");
         self
     }
 
-    /// The answer as JSON.
+    /// The output as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
@@ -76,7 +74,7 @@ impl Run {
     }
 }
 
-/// `overdue` with nothing of the caller's environment that it would read.
+/// `overdue` without the variables of the caller's environment that it would read.
 pub fn overdue(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_overdue"));
     command.args(arguments).env_clear().stdin(Stdio::null());
@@ -88,13 +86,13 @@ pub fn overdue(arguments: &[&str]) -> Command {
     command
 }
 
-/// For `apply --wait`, which gives up where no count has fallen for some intervals: on a broker that is slow they come late.
+/// Setting for `apply --wait`, which stops waiting when no count has fallen for some intervals: a slow broker counts late.
 pub const LATE_COUNTS: (&str, &str) = ("OVERDUE_BROKER__STATISTICS_INTERVAL", "5s");
 
 /// Runs a command to its end.
 ///
 /// # Panics
-/// It does not end; it is killed then.
+/// The command does not end; it is killed then.
 pub fn finish(mut command: Command, input: Option<&[u8]>) -> Run {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if input.is_some() {
@@ -140,7 +138,7 @@ impl World {
             .env("OVERDUE_DATABASE__URL", self.services.database_url(None))
             .env("OVERDUE_DATABASE__SEARCH_PATH", &self.search_path)
             .envs([self.services.timing_variable()])
-            // The tests that run beside this one would find the port taken.
+            // Concurrent tests would find the port in use.
             .env("OVERDUE_WORKER__LISTEN", "");
         command
     }
@@ -172,7 +170,7 @@ impl World {
         finish(command, None)
     }
 
-    /// What a command printed, with names in place of ports, random names and folders.
+    /// A command's output, with names in place of ports, random names and folders.
     pub fn shown(&self, run: &Run) -> String {
         let services = &self.services;
         let port = |url: &Url| format!(":{}", url.port_or_known_default().unwrap_or_default());
@@ -189,13 +187,13 @@ impl World {
         finish(self.ending(arguments), None)
     }
 
-    /// `overdue` on a thread of its own, while this test goes on.
+    /// Runs `overdue` on a thread of its own, while the test continues.
     pub async fn overdue_meanwhile(&self, arguments: &'static [&'static str]) -> Run {
         let command = self.command(arguments);
         tokio::task::spawn_blocking(move || finish(command, None)).await.unwrap()
     }
 
-    /// A command that ends by itself: of a worker that cannot start, without the line with the time that it begins with.
+    /// A command that ends by itself; for `run`, without the first line, which has the time.
     fn ending(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
         if arguments.contains(&"run") {
@@ -235,19 +233,19 @@ impl World {
     pub fn start(&self, change: impl FnOnce(&mut Command)) -> WorkerProcess {
         let mut command = self.command(&["run"]);
         command.env("OVERDUE_WORKER__SWEEP_EVERY", "1h").env("OVERDUE_WORKER__SWEEP_GRACE", "1h");
-        // A database that does not answer for a while does not end it before its batches.
+        // A database that is silent for a while must not end the worker before its batches.
         command.env("OVERDUE_WORKER__DRAIN", "1m");
         change(&mut command);
         self.spawn(command)
     }
 
-    /// Starts any command; what it says on standard error is its log.
+    /// Starts any command; its standard error is the log.
     pub fn spawn(&self, mut command: Command) -> WorkerProcess {
         command.stdout(Stdio::null());
         self.spawn_with_output(command)
     }
 
-    /// The same; what it says on standard output goes where `command` says.
+    /// Like [`World::spawn`], with the standard output of `command`.
     pub fn spawn_with_output(&self, mut command: Command) -> WorkerProcess {
         let log = self.dir.path().join(format!("worker-{:08x}.log", rand::random::<u32>()));
         let file = File::create(&log).unwrap();
@@ -262,30 +260,28 @@ impl World {
         process
     }
 
-    /// The same as a user of the broker.
+    /// Starts `overdue run` as a user of the broker, and waits until it consumes.
     pub async fn started_as(&self, user: &str) -> WorkerProcess {
         self.started(|command| self.set_user(command, user)).await
     }
 }
 
-/// `overdue run` as a process; killed when it goes.
+/// `overdue run` as a process; drop kills it.
 pub struct WorkerProcess {
     child: Child,
     log: PathBuf,
 }
 
 impl WorkerProcess {
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until it has logged `text`.
+    /// Waits until the process has logged `text`.
     pub async fn until_logged(&mut self, text: &str) {
         until(
             &format!("`{text}` in the worker's log"),
@@ -295,17 +291,16 @@ impl WorkerProcess {
         .await;
     }
 
-    /// How often it has logged `text`.
+    /// How often the process has logged `text`.
     pub fn logged(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 
-    /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// What a person types at its terminal, once.
+    /// Types `keys` at its terminal; possible once.
     pub fn types(&mut self, keys: &str) {
         self.child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
     }
@@ -315,24 +310,24 @@ impl WorkerProcess {
         send_signal(self.id(), name);
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits for the end of the process.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and waits until it has ended well.
+    /// Sends SIGTERM, and waits until the process has ended with success.
     pub async fn stops(&mut self) {
         self.signal("TERM");
         assert!(self.ended().await.success(), "{}", self.log());
     }
 
-    /// The same, and it goes.
+    /// Stops and consumes the process.
     pub async fn stopped(mut self) {
         self.stops().await;
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process has ended by itself.
     pub async fn ended(&mut self) -> ExitStatus {
         let look = async || self.child.try_wait().unwrap();
         until("the end of the process", look, Option::is_some).await.unwrap()
@@ -341,7 +336,7 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // Gone already where the test ended it.
+        // Fails if the test has ended the process.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {

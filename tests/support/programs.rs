@@ -1,4 +1,4 @@
-//! Programs in other languages, where the machine has what they need.
+//! Programs in other languages, if the machine has their packages.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,24 +7,24 @@ use std::{
 
 use super::{Run, process, python};
 
-/// What Debian's packages `librabbitmq-client-java` and `libpostgresql-jdbc-java` install.
+/// Installed by Debian's packages `librabbitmq-client-java` and `libpostgresql-jdbc-java`.
 const JARS: &str = "/usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-nop.jar:/usr/share/java/postgresql.jar";
-/// And `golang-github-rabbitmq-amqp091-go-dev`, `golang-github-lib-pq-dev`.
+/// Installed by `golang-github-rabbitmq-amqp091-go-dev` and `golang-github-lib-pq-dev`.
 const GO_SOURCES: &str = "/usr/share/gocode";
-/// And `php-amqplib`.
+/// Installed by `php-amqplib`.
 const PHP_SOURCES: &str = "/usr/share/php";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether it is to be used: it takes seconds to start, and what it shows seldom changes.
+/// Whether the program is installed and wanted: its start takes seconds, and its results seldom change.
 fn is_there(program: &str) -> bool {
     let asked = std::env::var_os("OVERDUE_TEST_ALL").is_some_and(|all| all == "1");
     asked && Command::new(program).arg("--help").output().is_ok()
 }
 
-/// Says loudly that a language is left out.
+/// Reports that a language is left out.
 #[expect(clippy::print_stderr, reason = "what a test leaves out")]
 fn left_out<T>(language: &str, needs: &str) -> Option<T> {
     eprintln!(
@@ -33,10 +33,10 @@ fn left_out<T>(language: &str, needs: &str) -> Option<T> {
     None
 }
 
-/// The command that runs a source file, without its arguments; what it is written in says the end of its name.
+/// Returns the command that runs a source file, without its arguments; the extension is the language.
 ///
 /// # Panics
-/// Nobody knows how to run it.
+/// The extension is unknown.
 pub fn program(source: &Path) -> Option<Command> {
     let language = source.extension().and_then(|end| end.to_str());
     let mut command = match language.expect("a source file") {
@@ -56,13 +56,13 @@ pub fn program(source: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Runs a compiler, which leaves what is up to date as it is.
+/// Runs a compiler that leaves up-to-date files unchanged.
 fn compiled(mut compiler: Command) {
     let done = compiler.output().unwrap();
     assert!(done.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// `node` on a script, with the packages of `target/node`.
+/// Runs a script with `node` and the packages of `target/node`.
 pub fn node(script: &str, arguments: &[&str], input: &str) -> Option<Run> {
     let mut command = program(&root().join(script))?;
     command.args(arguments);
@@ -79,7 +79,7 @@ fn node_command() -> Option<Command> {
     Some(command)
 }
 
-/// Where what is compiled of a source stays: in a folder of `target`, or beside one that a test has written.
+/// Folder of the compiled files: in `target` for an example, next to the source for a file of a test.
 fn folder_of(source: &Path, folder: &str) -> PathBuf {
     let parent = source.parent().expect("a folder");
     if parent.starts_with(root().join("examples")) {
@@ -88,7 +88,7 @@ fn folder_of(source: &Path, folder: &str) -> PathBuf {
     parent.to_owned()
 }
 
-/// A class that is older than its source is compiled: `java` on a source does so each time.
+/// Compiles only if the class is older than the source: `java` on a source compiles each time.
 fn java_command(source: &Path) -> Option<Command> {
     if !is_there("javac") || !JARS.split(':').all(|jar| Path::new(jar).exists()) {
         return left_out("Java", "JDK with librabbitmq-client-java and libpostgresql-jdbc-java");
@@ -102,13 +102,13 @@ fn java_command(source: &Path) -> Option<Command> {
         compiled(compiler);
     }
     let mut command = Command::new("java");
-    // It lives for a second: what makes it faster later takes longer.
+    // The process lives for a second: optimisation would cost more than it gains.
     command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"]);
     command.arg(format!("{}:{JARS}", classes.display())).arg(name);
     Some(command)
 }
 
-/// What its packages compile to is kept in `target/go`.
+/// Compiled packages are cached in `target/go`.
 fn go_command(source: &Path) -> Option<Command> {
     let is_installed =
         |package| PathBuf::from_iter([GO_SOURCES, "src/github.com", package]).exists();
@@ -122,7 +122,7 @@ fn go_command(source: &Path) -> Option<Command> {
     let mut compiler = Command::new("go");
     compiler.env("GO111MODULE", "off").env("GOPATH", GO_SOURCES);
     compiler.env("GOFLAGS", "").env("GOCACHE", root().join("target/go"));
-    // A package without a module: each of its files is named.
+    // A package without a module needs each of its files named.
     compiler.args(["build", "-o"]).arg(&program).arg(source).args(others_beside(source));
     compiled(compiler);
     Some(Command::new(program))
@@ -145,7 +145,7 @@ fn php_command() -> Option<Command> {
     Some(command)
 }
 
-/// An example of this crate, compiled beside the program: all of nextest's targets are, or `cargo build --examples`.
+/// The compiled example of this crate, in the folder of the program; nextest and `cargo build --examples` compile it.
 fn example(source: &Path) -> PathBuf {
     let name = source.file_stem().expect("a file");
     let compiled = Path::new(env!("CARGO_BIN_EXE_overdue")).with_file_name("examples").join(name);

@@ -1,4 +1,4 @@
-//! A TCP proxy between a program and a service, to break what is between them.
+//! A TCP proxy between a program and a service, for faults of the connection.
 
 use std::{
     net::SocketAddr,
@@ -24,18 +24,18 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What the proxy does with connections.
+/// How the proxy treats connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mode {
-    /// Bytes from the program stay here.
+    /// Bytes from the program are not forwarded.
     to_service_frozen: bool,
-    /// Bytes from the service stay here.
+    /// Bytes from the service are not forwarded.
     to_program_frozen: bool,
     /// New connections are reset at once.
     refusing: bool,
     /// Connections that began in an earlier epoch are reset.
     epoch: u64,
-    /// From where on everything is frozen.
+    /// All connections freeze at this point.
     point: Option<Point>,
     passed: Passed,
 }
@@ -45,12 +45,12 @@ struct Mode {
 enum Passed {
     #[default]
     Nothing,
-    /// A copy was confirmed that [`Point::BeforeAckOfCopy`] waits for.
+    /// The confirm for which [`Point::BeforeAckOfCopy`] waits has passed.
     Confirm,
     ThePoint,
 }
 
-/// Forwards to one service; connections stay open until they are [`Proxy::cut`].
+/// Forwards to one service; connections stay open until [`Proxy::cut`].
 pub struct Proxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
@@ -59,7 +59,7 @@ pub struct Proxy {
     accepting: JoinHandle<()>,
 }
 
-/// What a service has sent, over all connections.
+/// Bytes from the service, over all connections.
 type Answers = Arc<Mutex<Vec<u8>>>;
 
 impl Proxy {
@@ -85,12 +85,12 @@ impl Proxy {
         Self { address, mode, attempts, answers, accepting }
     }
 
-    /// Where the program connects to.
+    /// The port for the program.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// How many connections were begun, also those that were reset at once.
+    /// The number of connections, including those that were reset at once.
     pub fn attempts(&self) -> usize {
         self.attempts.load(Ordering::Relaxed)
     }
@@ -101,38 +101,37 @@ impl Proxy {
         answers.windows(word.len()).filter(|part| *part == word.as_bytes()).count()
     }
 
-    /// Everything passes again: new connections, and the ones that were frozen.
+    /// Forwards everything again, on new and on frozen connections.
     pub fn pass(&self) {
         self.change(|mode| *mode = Mode { epoch: mode.epoch, ..Mode::default() });
     }
 
-    /// Nothing that the program sends reaches the service any more; the replies do.
+    /// Stops forwarding to the service; replies still pass.
     pub fn freeze_to_service(&self) {
         self.change(|mode| mode.to_service_frozen = true);
     }
 
-    /// From this point on nothing passes any more, in either direction; the first time that it is reached, on any connection.
+    /// Freezes both directions of all connections when a connection first reaches the point.
     pub fn hold_at(&self, point: Point) {
         self.change(|mode| mode.point = Some(point));
     }
 
-    /// Waits until the point is reached.
     pub async fn until_held(&self) {
         let mut mode = self.mode.subscribe();
         awaited("the point", mode.wait_for(|mode| mode.passed == Passed::ThePoint)).await.unwrap();
     }
 
-    /// Nothing that the service sends reaches the program any more; requests do.
+    /// Stops forwarding to the program; requests still pass.
     pub fn freeze_to_program(&self) {
         self.change(|mode| mode.to_program_frozen = true);
     }
 
-    /// Resets every connection there is; new ones pass.
+    /// Resets every open connection; new ones pass.
     pub fn cut(&self) {
         self.change(|mode| mode.epoch += 1);
     }
 
-    /// Resets every connection there is, and every new one, until [`Proxy::pass`].
+    /// Resets every open and every new connection until [`Proxy::pass`].
     pub fn refuse(&self) {
         self.change(|mode| {
             mode.epoch += 1;
@@ -163,10 +162,10 @@ async fn accept(
         attempts.fetch_add(1, Ordering::Relaxed);
         let service = service.clone();
         let (mode, answers) = (mode.clone(), Arc::clone(&answers));
-        // Now: what is cut or refused while it connects is an earlier epoch's.
+        // Read now, so that a cut or refusal during the connect resets this connection.
         let began = *mode.borrow();
         tokio::spawn(async move {
-            // A reset, not a polite close, when it ends early.
+            // An early end is a reset, not a polite close.
             let _ = SockRef::from(&program).set_linger(Some(Duration::ZERO));
             if !began.refusing
                 && let Ok(service) = TcpStream::connect(&service).await
@@ -194,7 +193,7 @@ async fn forward(
     let said = reads.then(Arc::<Mutex<Conversation>>::default);
     let way = |from_program| Way { mode: mode.clone(), from_program, said: said.clone() };
     tokio::select! {
-        // Cut first: what was frozen is lost then, also where everything passes again right after.
+        // `cut` is first: frozen bytes are lost even if [`Proxy::pass`] follows at once.
         biased;
         _ = cut.wait_for(|mode| mode.epoch != began) => {}
         () = way(true).copy(from_program, to_service, None) => {}
@@ -202,7 +201,7 @@ async fn forward(
     }
 }
 
-/// One direction of a connection.
+/// A direction of a connection.
 struct Way {
     mode: watch::Sender<Mode>,
     from_program: bool,
@@ -232,7 +231,7 @@ impl Way {
         }
     }
 
-    /// Waits while this direction is frozen; false at the end of the proxy.
+    /// Waits while this direction is frozen; returns false at the end of the proxy.
     async fn is_open(&self) -> bool {
         let frozen = |mode: &Mode| {
             if self.from_program { mode.to_service_frozen } else { mode.to_program_frozen }
@@ -240,7 +239,7 @@ impl Way {
         self.mode.subscribe().wait_for(|mode| !frozen(mode)).await.is_ok()
     }
 
-    /// Passes the whole frames, one after the other, up to the point.
+    /// Forwards whole frames, one after the other, up to the point.
     async fn pass(
         &self,
         said: &Mutex<Conversation>,
@@ -280,7 +279,7 @@ impl Way {
     }
 }
 
-/// A port that leads to `service`, which there calls itself by another name of eight letters.
+/// Returns a port that forwards to `service` and replaces its product name by another of eight letters.
 pub async fn renamed(service: String, name: [u8; 8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

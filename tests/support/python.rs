@@ -7,10 +7,10 @@ use std::{
 
 use super::{Run, process};
 
-/// The interpreter of a virtual environment that has pika.
+/// The interpreter of a virtual environment with pika.
 ///
 /// # Panics
-/// There is none.
+/// There is no such interpreter.
 pub fn interpreter() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     #[expect(clippy::disallowed_methods, reason = "`make test` says which interpreter has pika")]
@@ -25,7 +25,7 @@ pub fn interpreter() -> PathBuf {
     interpreter
 }
 
-/// Runs a script of this repository with the interpreter of a virtual environment that has pika.
+/// Runs a script of this repository with [`interpreter`].
 ///
 /// # Panics
 /// There is no such interpreter.
@@ -36,10 +36,10 @@ pub fn python(script: &str, arguments: &[&str], input: &str) -> Run {
     process::finish(command, Some(input.as_bytes()))
 }
 
-/// The documents of a YAML file.
+/// Parses the documents of a YAML file.
 ///
 /// # Panics
-/// It is not YAML.
+/// The text is not YAML.
 pub fn manifests(yaml: &str) -> Vec<serde_json::Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let mut command = Command::new(interpreter());

@@ -1,13 +1,13 @@
-//! Topologies that tests of several tiers use. No service is needed.
+//! Topologies for tests of several tiers, which need no service.
 
 use std::time::Duration;
 
 use overdue::internals::topology::Topology;
 
-/// The delay of a timeout that nobody waits for.
+/// The delay of a timeout that does not end within a test.
 pub const HALF_HOUR: Duration = Duration::from_mins(30); // data: the delay of a timeout
 
-/// A file that the check has nothing to say about.
+/// A file without findings.
 pub const WITHOUT_FINDINGS: &str = r#"name = "orders"
 
 [delay]
@@ -33,7 +33,7 @@ pub fn edited(old: &str, new: &str) -> String {
     WITHOUT_FINDINGS.replace(old, new)
 }
 
-/// Two timeouts: short levels for messages that are to come due within a test, a long one for those that are not.
+/// Two timeouts; the short levels end within a test, the long one does not.
 pub const TWO_TIMEOUTS: &str = r#"
 name = "orders"
 
@@ -82,7 +82,7 @@ after = "1s"
 after = ["1s"]
 "#;
 
-/// The same with the exchange of the delayed message plugin.
+/// The timeouts of [`TWO_TIMEOUTS`] with the exchange of the delayed message plugin.
 pub const DELAYED: &str = r#"
 name = "orders"
 
@@ -101,7 +101,7 @@ after = "1s"
 after = ["1s"]
 "#;
 
-/// A name with a dot, which a regular expression has to escape.
+/// A name with a dot, which must be escaped in a regular expression.
 pub const DOTTED: &str = r#"
 name = "a.b"
 
@@ -144,12 +144,12 @@ pub fn dotted_ladder() -> String {
     format!("name = 'a.b'\n{delay}\n{DOTTED_TIMEOUTS}")
 }
 
-/// The same with the exchange of the delayed message plugin.
+/// The timeouts of [`DOTTED`] with the exchange of the delayed message plugin.
 pub fn dotted_delayed() -> String {
     format!("name = 'a.b'\ndelay.strategy = 'delayed-exchange'\n{DOTTED_TIMEOUTS}")
 }
 
-/// The same with levels, for programs that were written for the plugin.
+/// The timeouts of [`DOTTED`] with levels, for programs that were written for the plugin.
 pub fn dotted_compat() -> String {
     let compat = "compat.x-delay = { exchange = 'old reminders', type = 'topic' }";
     format!("name = 'a.b'\ndelay.levels = ['1s', '3s']\n{compat}\n{DOTTED_TIMEOUTS}")

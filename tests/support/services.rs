@@ -1,4 +1,4 @@
-//! Where the services are: what `docker/services.sh env` exports, or the same ports by default.
+//! The addresses of the services: the variables of `docker/services.sh env`, or the same ports by default.
 
 use std::{env, sync::Arc, thread};
 
@@ -20,24 +20,22 @@ pub struct Services {
     pub broker: Url,
     /// Management API, with credentials of an administrator.
     pub management: Url,
-    /// PostgreSQL.
     pub database: Url,
-    /// How often the broker takes its statistics, as the settings have it.
+    /// The broker's statistics interval, as a setting.
     pub statistics_interval: String,
-    /// How many dead letters a queue of the broker hands on at once.
+    /// The number of dead letters that a queue forwards at once.
     pub dead_letter_slots: String,
-    /// The command that starts them.
+    /// The command that starts these services.
     pub start: &'static str,
-    /// How long whoever uses them waits for them.
+    /// Time-outs and intervals of the clients.
     pub timing: Arc<Timing>,
 }
 
-/// Of the brokers that `docker/services.sh` starts.
+/// Settings of the brokers that `docker/services.sh` starts.
 const STATISTICS_INTERVAL: &str = "1s";
 const DEAD_LETTER_SLOTS: &str = "1000";
 
 impl Services {
-    /// The services that all tests share.
     pub fn main() -> Self {
         Self {
             broker: setting("OVERDUE_BROKER__URL", "amqp://admin:admin@127.0.0.1:28672/%2f"),
@@ -56,7 +54,7 @@ impl Services {
         }
     }
 
-    /// The same ones over TLS, with the certificates that they made for themselves.
+    /// The services of main over TLS, with the certificates in `target/tls`.
     pub fn over_tls() -> Self {
         let made = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tls/overdue");
         let [ca, certificate, key] =
@@ -101,8 +99,8 @@ impl Services {
         }
     }
 
-    /// The pair whose broker has the delayed message exchange plugin. It is there only where somebody started it; where
-    /// it is not, this says on standard error that the test was left out.
+    /// The pair whose broker has the delayed message exchange plugin. `None` without `OVERDUE_DELAYED_BROKER_URL`; then standard error
+    /// reports that the test was left out.
     pub fn delayed() -> Option<Self> {
         let name = "OVERDUE_DELAYED_BROKER_URL";
         let Some(broker) = variable(name) else {
@@ -129,8 +127,8 @@ impl Services {
         })
     }
 
-    /// Those of main with a RabbitMQ 4.4 in place of the broker. It is there only where somebody names it; where nobody does, this
-    /// says on standard error that the test was left out.
+    /// The services of main with a RabbitMQ 4.4 as the broker. `None` without its two variables; then standard error
+    /// reports that the test was left out.
     pub fn rabbitmq_44() -> Option<Self> {
         let (broker, management) = ("OVERDUE_44_BROKER_URL", "OVERDUE_44_MANAGEMENT_URL");
         let (Some(broker_url), Some(management_url)) = (variable(broker), variable(management))
@@ -144,7 +142,7 @@ impl Services {
         Some(Self {
             broker: setting(broker, &broker_url),
             management: setting(management, &management_url),
-            // Of a broker that nobody has configured for tests.
+            // A default broker, not configured for tests.
             statistics_interval: "5s".to_owned(),
             dead_letter_slots: "32".to_owned(),
             start: "see docs/services.md",
@@ -152,24 +150,24 @@ impl Services {
         })
     }
 
-    /// The same services, given up after a tenth of the time: for tests in which they say nothing.
+    /// These services with a tenth of all time-outs, for tests in which a service is silent.
     pub fn given_up_soon(self) -> Self {
         Self { timing: Timing::tenth().into(), ..self }
     }
 
-    /// The variable that gives a process of the program the same time.
+    /// The variable that gives a process of the program the same [`Timing`].
     pub fn timing_variable(&self) -> (&'static str, &'static str) {
         let known = [("often", Timing::often()), ("tenth", Timing::tenth())];
         let word = known.into_iter().find(|(_, timing)| *timing == *self.timing);
         ("OVERDUE_TEST_TIMING", word.expect("a timing that a process knows").0)
     }
 
-    /// The broker of the second pair, with the database that all tests share: for who stops nothing but a broker.
+    /// The broker of the second pair and the shared database, for tests that stop only a broker.
     pub fn chaos_broker() -> Self {
         Self { database: Self::main().database, ..Self::chaos() }
     }
 
-    /// The database of the second pair, with the broker that all tests share: for who stops nothing but a database.
+    /// The database of the second pair and the shared broker, for tests that stop only a database.
     pub fn chaos_database() -> Self {
         Self { broker: Self::main().broker, management: Self::main().management, ..Self::chaos() }
     }
@@ -196,7 +194,6 @@ impl Services {
         through(&self.database, port).to_string()
     }
 
-    /// The address of a virtual host.
     pub fn address(&self, vhost: &str, port: Option<u16>) -> BrokerAddress {
         let url = self.broker_url(vhost, port);
         let address = BrokerAddress::parse(&url, Some(self.management.as_str())).unwrap();
@@ -226,7 +223,7 @@ impl Services {
         socket(&self.database, 5432)
     }
 
-    /// How a test fails that lacks its services.
+    /// Fails a test whose services are missing.
     pub fn missing(&self, what: &str, why: &dyn std::fmt::Display) -> ! {
         panic!(
             "this test needs {what}, and it cannot be used: {why}\n  start the services with: {}",
@@ -237,9 +234,9 @@ impl Services {
 
 /// A client without the TLS roots of this machine: reading them takes longer than most tests.
 pub(super) fn http_client() -> reqwest::Client {
-    // After so long no answer will come, from a broker that was stopped for example; whoever waits for one asks again.
+    // No answer comes after this time, e.g. from a stopped broker; the caller repeats the request.
     let client = reqwest::Client::builder().timeout(PATIENCE / 5).tls_certs_only([]);
-    // The broker closes a connection that is idle, perhaps while the next request is on its way.
+    // The broker closes an idle connection, perhaps during the next request.
     let client = client.pool_max_idle_per_host(0);
     client.build().unwrap()
 }
@@ -252,7 +249,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-/// Somebody else's broker has the program's default, unless they say something else.
+/// Another broker has the program's default, unless the variable is set.
 fn statistics_interval() -> String {
     let default = match variable("OVERDUE_BROKER__URL") {
         Some(_) => Settings::default().broker.statistics_interval.into(),

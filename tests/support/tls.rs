@@ -16,18 +16,18 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// Which certificate a server shows.
+/// The certificate that a server shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     Right,
     Expired,
-    /// For `other.example`.
+    /// A certificate for `other.example`.
     OtherHost,
-    /// From a CA that nobody trusts.
+    /// A certificate of an untrusted CA.
     OtherCa,
 }
 
-/// A CA, and files with what it has signed.
+/// A CA, and files with certificates that it signed.
 pub struct Ca {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -43,12 +43,12 @@ impl Ca {
         Self { issuer, folder }
     }
 
-    /// The file with its own certificate.
+    /// The file with the CA's own certificate.
     pub fn file(&self) -> String {
         self.path("ca.pem").display().to_string()
     }
 
-    /// A certificate and its key as PEM, for a host of this name.
+    /// Signs a certificate for a host; returns it and its key as PEM.
     fn signs(&self, host: &str, expired: bool) -> (String, String) {
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         if expired {
@@ -60,12 +60,12 @@ impl Ca {
         (signed.pem(), key.serialize_pem())
     }
 
-    /// Files with a certificate and a key for a client.
+    /// Writes a certificate and a key for a client.
     pub fn client(&self) -> [String; 2] {
         self.files("client")
     }
 
-    /// Files with a certificate and a key for a host of this name.
+    /// Writes a certificate and a key for a host.
     pub fn files(&self, host: &str) -> [String; 2] {
         let (certificate, key) = self.signs(host, false);
         let files = [("pem", certificate), ("key", key)];
@@ -81,27 +81,27 @@ impl Ca {
     }
 }
 
-/// The protocol that PostgreSQL wants to be named.
+/// PostgreSQL requires this protocol name.
 const ALPN: &[u8] = b"postgresql";
 
-/// How the service begins, before TLS.
+/// The beginning of a connection, before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     AtOnce,
-    /// PostgreSQL: a request for TLS, and `S` for an answer.
+    /// PostgreSQL: a request for TLS, and the answer `S`.
     AsPostgresql,
-    /// The same with TLS from the first byte.
+    /// PostgreSQL with TLS from the first byte.
     DirectlyAsPostgresql,
 }
 
-/// Listens on `localhost` until it is dropped.
+/// Listens on `localhost` until drop.
 pub struct TlsServer {
     pub port: u16,
     serving: JoinHandle<()>,
 }
 
 impl TlsServer {
-    /// In front of `service` (`host:port`); where `clients` is given, it wants a certificate of that CA.
+    /// A server in front of `service` (`host:port`); with `clients`, it requires a client certificate of that CA.
     pub async fn before(
         service: String,
         begins: Begins,
@@ -144,7 +144,7 @@ impl TlsServer {
         let serving = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (acceptor, service) = (acceptor.clone(), service.clone());
-                // A client that refuses the certificate is what the tests are about.
+                // Some tests have a client that refuses the certificate.
                 tokio::spawn(async move { serve(client, &acceptor, &service, begins).await.ok() });
             }
         });

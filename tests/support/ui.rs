@@ -1,4 +1,4 @@
-//! `overdue ui` as a process, and a visitor who speaks HTTP to it.
+//! `overdue ui` as a process, and a client that speaks HTTP to it.
 
 use std::{fs::File, process::Stdio};
 
@@ -10,29 +10,28 @@ use reqwest::{
 
 use super::{WorkerProcess, World, until};
 
-/// A page server, killed when it goes.
+/// A page server; drop kills it.
 pub struct UiProcess {
-    /// What it logs.
     pub process: WorkerProcess,
-    /// What it has printed.
+    /// Standard output so far.
     pub printed: String,
     /// `http://127.0.0.1:<port>`.
     pub base: String,
 }
 
-/// Somebody with a session.
+/// A client with a session.
 pub struct Visitor {
     client: Client,
-    /// Where the pages are.
+    /// URL of the server.
     pub base: String,
     /// `name=value`, as the browser sends it.
     pub cookie: String,
-    /// Of the forms of this session.
+    /// Token of the forms of this session.
     pub csrf: String,
 }
 
 impl World {
-    /// Starts `overdue ui` on a free port, with more arguments and variables of the environment.
+    /// Starts `overdue ui` on a free port, with more arguments and environment variables.
     pub async fn ui_with(&self, more: &[&str], environment: &[(&str, &str)]) -> UiProcess {
         let arguments = [&["ui", "--listen", "127.0.0.1:0", "--no-open"], more].concat();
         let mut command = self.command(&arguments);
@@ -54,13 +53,13 @@ impl World {
     }
 }
 
-/// Follows no redirect, keeps no cookie.
+/// A client that follows no redirect and stores no cookie.
 pub fn plain_client() -> Client {
     Client::builder().redirect(Policy::none()).build().unwrap()
 }
 
 impl UiProcess {
-    /// The link that is good once.
+    /// The link that can be used once.
     pub fn link(&self) -> &str {
         self.printed.trim()
     }
@@ -72,7 +71,7 @@ impl UiProcess {
         Visitor::of(&self.base, &welcome).await
     }
 
-    /// Types the token of a file.
+    /// Sends a login form with a token.
     pub async fn login(&self, token: &str, name: &str) -> Response {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
         let body = body.append_pair("token", token).append_pair("operator", name).finish();
@@ -83,7 +82,7 @@ impl UiProcess {
 }
 
 impl Visitor {
-    /// The one to whom this answer gave a session.
+    /// The visitor whose session this answer set.
     pub async fn of(base: &str, welcome: &Response) -> Self {
         let client = plain_client();
         let set = welcome.headers()[SET_COOKIE].to_str().unwrap();
@@ -113,7 +112,7 @@ impl Visitor {
         self.post(path, body.finish())
     }
 
-    /// Sends anything from one of these pages.
+    /// Sends any body from one of the server's own pages.
     pub fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> RequestBuilder {
         self.request(Method::POST, path)
             .header(ORIGIN, &self.base)

@@ -7,19 +7,19 @@ use url::Url;
 
 use super::World;
 
-/// Of every user of the broker that a test makes. Not one that an URL could hold as it is.
+/// Password of every broker user of a test; a URL must escape it.
 pub const PASSWORD: &str = "pass word";
 
 impl World {
-    /// Creates a user of the broker, called like the virtual host and its tags, without permissions. It goes with
-    /// the world.
+    /// Creates a broker user, named after the virtual host and its tags, without permissions. The world deletes
+    /// the user.
     pub async fn user(&self, tags: &str) -> String {
         let name = format!("{}-{}", self.vhost, tags.replace(',', "-"));
         self.user_named(&name, tags).await;
         name
     }
 
-    /// Creates a user of the broker, or sets the password and tags of one that is there. It goes with the world.
+    /// Creates a broker user, or sets the password and tags of an existing one. The world deletes the user.
     pub async fn user_named(&self, name: &str, tags: &str) {
         let user = json!({ "password": PASSWORD, "tags": tags });
         self.services.call(None, Method::PUT, &["users", name], user).await.unwrap();
@@ -32,13 +32,13 @@ impl World {
         self.call(Method::PUT, "permissions", &[user], rights).await;
     }
 
-    /// Lets a user publish to a topic exchange with those routing keys only that the pattern `write` matches.
+    /// Lets a user publish to a topic exchange only with routing keys that match the pattern `write`.
     pub async fn permit_keys(&self, user: &str, exchange: &str, write: &str) {
         let rights = json!({ "exchange": exchange, "write": write, "read": ".*" });
         self.call(Method::PUT, "topic-permissions", &[user], rights).await;
     }
 
-    /// A new user, called `<virtual host>-user`; its AMQP URI, and the URL of the management API with its credentials.
+    /// Creates the user `<virtual host>-user`; returns its AMQP URI, and the URL of the management API with its credentials.
     pub async fn broker_user(&self, tags: &str, permissions: Option<[&str; 3]>) -> [String; 2] {
         let user = format!("{}-user", self.vhost);
         self.user_named(&user, tags).await;
@@ -48,7 +48,7 @@ impl World {
         self.urls_of(Some(&user))
     }
 
-    /// The same with permissions; its name.
+    /// Creates the user with permissions; returns its name.
     pub async fn user_with(&self, tags: &str, permissions: [&str; 3]) -> String {
         self.broker_user(tags, Some(permissions)).await;
         format!("{}-user", self.vhost)
@@ -78,7 +78,7 @@ impl World {
         self.services.management_of(&self.address_of(Some(user)))
     }
 
-    /// Creates a user of the database, called like the schema, that may use it; returns its URL.
+    /// Creates a database user, named like the schema, that may use the schema; returns its URL.
     pub async fn database_user(&self) -> String {
         let name = &self.schema;
         let sql = format!(

@@ -1,4 +1,4 @@
-//! Waiting on state: look again and again, until it is there or the test gives up.
+//! Waits on state: polls until the state is reached, or the test gives up.
 
 use std::{
     fmt::Debug,
@@ -7,19 +7,19 @@ use std::{
 
 use tokio::time::{sleep, timeout};
 
-/// After this long a test that waits gives up, with what it waited for: only one that fails uses it up. It is less than what
-/// nextest ends a test after, which says nothing.
+/// Limit of every wait; only a failing test uses it up. It is below the time-out of nextest, which reports
+/// no reason.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Between two looks: a tenth of what was waited already, so that long waits do not take the time of the other tests.
+/// Poll interval: a tenth of the time waited so far, so that long waits use little CPU of other tests.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(10), Duration::from_millis(500))
 }
 
-/// Looks until `enough` says yes, and returns what was seen then.
+/// Polls until `enough` is true; returns the last value.
 ///
 /// # Panics
-/// After [`PATIENCE`], with what was seen last.
+/// The wait exceeds [`PATIENCE`]; the message has the last value.
 pub async fn until<T: Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> T,
@@ -41,10 +41,10 @@ pub async fn until<T: Debug>(
     seen.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}; last seen: {last:?}"))
 }
 
-/// Waits for what comes by itself.
+/// Waits for a future.
 ///
 /// # Panics
-/// After [`PATIENCE`].
+/// The wait exceeds [`PATIENCE`].
 pub async fn awaited<T>(what: &str, coming: impl Future<Output = T>) -> T {
     let come = timeout(PATIENCE, coming).await;
     come.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))

@@ -1,4 +1,4 @@
-//! A webhook: a real HTTP server that keeps what it gets and answers as it is asked to.
+//! A webhook: a real HTTP server that records requests and sends configured answers.
 
 use std::{
     collections::BTreeMap,
@@ -23,23 +23,22 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::until;
 
-/// What it does with a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Status(u16, &'static str),
-    /// That status, and the request itself: its path and its body.
+    /// This status, with the path and the body of the request.
     Echo(u16),
-    /// Status 200, and of the body nothing for as long as the other side waits.
+    /// Status 200, and no body until the client gives up.
     Beginning,
-    /// 429, and when to try again.
+    /// 429, with the time of the next attempt.
     Later(&'static str),
-    /// Nothing, for as long as the other side waits.
+    /// No answer until the client gives up.
     Never,
-    /// Nothing: it closes the connection.
+    /// The server closes the connection without an answer.
     Closed,
 }
 
-/// A request.
 #[derive(Clone, Debug)]
 pub struct Posted {
     pub path_and_query: String,
@@ -54,7 +53,7 @@ impl Posted {
     }
 }
 
-/// Listens on this machine until it is dropped.
+/// Listens on this machine until drop.
 pub struct Webhook {
     pub address: SocketAddr,
     answer: Arc<Mutex<Answer>>,
@@ -77,7 +76,7 @@ impl Webhook {
                 });
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // A client that gives up is what some tests are about.
+                // Some tests have a client that gives up.
                 tokio::spawn(async move { connection.await.ok() });
             }
         });
@@ -92,12 +91,11 @@ impl Webhook {
         format!("http://{}/hook/s3cret-path", self.address)
     }
 
-    /// Everything it got so far.
+    /// All requests so far.
     pub fn posted(&self) -> Vec<Posted> {
         self.posted.lock().unwrap().clone()
     }
 
-    /// Waits for a request.
     pub async fn until(&self, what: &str, is_it: impl Fn(&Posted) -> bool) -> Posted {
         let look = async || self.posted().into_iter().find(|posted| is_it(posted));
         until(what, look, Option::is_some).await.unwrap()
@@ -145,7 +143,7 @@ async fn respond(
     })
 }
 
-/// A body of which nothing comes.
+/// A body that never yields data.
 struct NoEnd;
 
 impl Body for NoEnd {

@@ -16,14 +16,13 @@ use super::{World, until, wait::awaited};
 
 /// A worker that runs until it is stopped or dropped.
 pub struct RunningWorker {
-    /// The worker.
     pub worker: Arc<Worker>,
     stop: Stop,
     task: JoinHandle<Result<(), DrainOverrun>>,
 }
 
 impl RunningWorker {
-    /// Asks it to stop and waits until it has; what it has done.
+    /// Stops the worker, and waits for its end; returns its counts.
     pub async fn stop(mut self) -> Counts {
         self.stop.request();
         let ended = awaited("the worker's stop", &mut self.task).await;
@@ -31,24 +30,22 @@ impl RunningWorker {
         self.counts()
     }
 
-    /// Asks it to stop; it has retried and parked so many.
+    /// Stops the worker; asserts its counts of retried and parked messages.
     pub async fn stops_after(self, retried: u64, parked: u64) -> Counts {
         let counts = self.stop().await;
         assert_eq!((counts.retried, counts.parked), (retried, parked), "{counts:?}");
         counts
     }
 
-    /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.worker.counters.read()
     }
 
-    /// Waits until what it has done is enough: it counts an order after the commit, and a copy after the broker's answer.
+    /// Waits until the counts are enough. The worker counts an order after the commit, and a copy after the broker's answer.
     pub async fn until(&self, what: &str, enough: impl Fn(&Counts) -> bool) -> Counts {
         until(what, async || self.counts(), enough).await
     }
 
-    /// Whether it still works.
     pub fn is_running(&self) -> bool {
         !self.task.is_finished()
     }
@@ -61,12 +58,12 @@ impl Drop for RunningWorker {
     }
 }
 
-/// A duration as the settings have it.
+/// A duration in the type of the settings.
 pub fn millis(text: &str) -> Interval {
     text.parse().unwrap()
 }
 
-/// Defaults, with a sweep that stays out of the way, and time to end what is in hand on a slow machine.
+/// Default settings, with a late sweep, and a long drain for slow machines.
 pub fn settings() -> WorkerSettings {
     WorkerSettings {
         drain: millis("1m"),
@@ -82,24 +79,23 @@ impl World {
         self.worker_with(settings())
     }
 
-    /// Starts a worker with settings of its own.
     pub fn worker_with(&self, settings: WorkerSettings) -> RunningWorker {
         self.worker_at(self.address(), &self.services.database_url(None), settings)
     }
 
-    /// Starts a worker whose statements may stall for as long as the test takes, however slow the machine is.
+    /// Starts a worker without a statement time-out: the test may stall its statements, however slow the machine is.
     pub fn patient_worker(&self, settings: WorkerSettings) -> RunningWorker {
         self.worker_at(self.address(), &self.database_with_statement_timeout("0"), settings)
     }
 
-    /// The database, with another statement time-out.
+    /// The database URL with another statement time-out.
     pub fn database_with_statement_timeout(&self, limit: &str) -> String {
         let url = self.services.database_url(None);
         let more = if url.contains('?') { '&' } else { '?' };
         format!("{url}{more}options=-c%20statement_timeout%3D{limit}")
     }
 
-    /// Starts a worker that reaches its services another way.
+    /// Starts a worker with other addresses of its services.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the address for it")]
     pub fn worker_at(
         &self,
@@ -122,14 +118,14 @@ impl World {
         self.start_worker(&self.address(), store, &Effect::close(), settings, events)
     }
 
-    /// Starts a worker that does something else than to close.
+    /// Starts a worker with another effect than `close`.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
     pub fn worker_of(&self, effect: Effect, settings: WorkerSettings) -> RunningWorker {
         let store = Store::new(&self.services.database_url(None), &self.search_path, 8).unwrap();
         self.start_worker(&self.address(), store, &effect, settings, EventsSettings::default())
     }
 
-    /// The same with a database of its own, as another user for instance.
+    /// Starts a worker with another effect and database URL, e.g. as another user.
     #[allow(clippy::needless_pass_by_value, reason = "callers make the effect for it")]
     pub fn worker_in(
         &self,

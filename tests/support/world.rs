@@ -1,4 +1,4 @@
-//! A test's own world: a virtual host, a schema, a topology, and nothing that any other test sees.
+//! A test's own world: a virtual host, a schema and a topology that no other test sees.
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf, sync::Mutex, thread};
 
@@ -40,29 +40,26 @@ after = ["100ms", "200ms", "300ms"]
     };
 }
 
-/// Short levels, so that a test takes a second, and one that never ends within a test.
+/// Short levels, so that a test takes a second, and one that is longer than any test.
 pub const TOPOLOGY: &str = topology!();
 
-/// The same with classic queues, for tests of something else: each quorum queue has a log that is made and deleted.
+/// [`TOPOLOGY`] with classic queues, for tests of other subjects: making and deleting a quorum queue's log takes time.
 pub const CLASSIC: &str = concat!(topology!(), "\n[queues]\ntype = \"classic\"\n");
 
-/// One test's virtual host and schema; both are deleted when it goes, also after a panic.
+/// The virtual host and schema of one test; drop deletes both, also after a panic.
 pub struct World {
-    /// The services it lives on.
     pub services: Services,
-    /// The virtual host.
     pub vhost: String,
     /// The schema with all tables.
     pub schema: String,
-    /// Where the world's programs look for tables and functions: the schema alone, as a rule.
+    /// `search_path` of the world's programs: usually only the schema.
     pub search_path: String,
-    /// What `topology.toml` in [`World::dir`] says.
+    /// The content of `topology.toml` in [`World::dir`].
     pub topology: Topology,
     /// The database, as the tests use it.
     pub store: Store,
-    /// A folder of its own.
     pub dir: TempDir,
-    // Last: deletes what the others used.
+    // Dropped last: deletes the virtual host and the schema.
     teardown: Teardown,
 }
 
@@ -85,14 +82,14 @@ impl World {
         world
     }
 
-    /// With the tables, and nothing on the broker: for statements.
+    /// A world with the tables and an empty virtual host, for tests of statements.
     pub async fn of_tables() -> Self {
         let world = Self::empty().await;
         world.store.init(&world.schema, true).await.unwrap();
         world
     }
 
-    /// Without the tables, but with this topology declared.
+    /// A world without the tables, with this topology declared.
     pub async fn applied(topology: &str) -> Self {
         let world = Self::bare(Services::main(), topology).await;
         world.import().await;
@@ -132,19 +129,19 @@ impl World {
         }
     }
 
-    /// The database along the world's search path, for a test's own statements.
+    /// The database with the world's search path, for a test's own statements.
     pub fn patient_store(&self) -> Store {
         patient_store(&self.services, &self.search_path)
     }
 
-    /// What was its database is gone; the same schema is in this one.
+    /// The world uses the same schema in another database; the old database is gone.
     pub fn moves_to(&mut self, database: Url) {
         self.services.database = database.clone();
         self.teardown.services.database = database;
         self.store = self.patient_store();
     }
 
-    /// Puts the topology on the broker by one call, which takes a third of what applying it takes.
+    /// Imports the topology as definitions in one call, in a third of the time of applying it.
     async fn import(&self) {
         let definitions = definitions::render(&self.topology, &self.vhost, false);
         let body = serde_json::from_str(&definitions).unwrap();
@@ -156,32 +153,29 @@ impl World {
         TopologyChange::new(&self.management(), topology).apply().await.unwrap();
     }
 
-    /// The broker's address.
     pub fn address(&self) -> BrokerAddress {
         self.services.address(&self.vhost, None)
     }
 
-    /// The AMQP URI, with credentials.
     pub fn broker_url(&self) -> String {
         self.services.broker_url(&self.vhost, None)
     }
 
-    /// The management API, as the program uses it.
     pub fn management(&self) -> Management {
         self.services.management_of(&self.address())
     }
 
-    /// What is in the virtual host. Without the lock's queue: it goes with its connection, a moment after it was released.
+    /// The objects in the virtual host, without the lock's queue: it is deleted a moment after the lock's release.
     pub async fn objects(&self) -> Objects {
         let mut objects = self.management().observe().await.unwrap().objects;
-        // Also of other topologies: it goes a moment after the connection that held it.
+        // Also locks of other topologies: the broker deletes the queue a moment after its connection.
         let is_lock = |queue: &str| queue.ends_with(".apply.lock");
         objects.queues.retain(|queue, _| !is_lock(queue));
         objects.bindings.retain(|binding| !is_lock(&binding.destination));
         objects
     }
 
-    /// The same without what every virtual host has.
+    /// [`World::objects`] without the default objects of every virtual host.
     pub async fn own_objects(&self) -> Objects {
         let mut objects = self.objects().await;
         objects.exchanges.retain(|name, _| !name.is_empty() && !name.starts_with("amq."));
@@ -194,23 +188,22 @@ impl World {
         Publisher::connect(&self.address(), "test: publishing").await.unwrap()
     }
 
-    /// Deletes a user of the broker together with the world.
+    /// Registers a broker user, which the world deletes.
     pub(super) fn deletes_user(&self, name: &str) {
         self.teardown.users.lock().unwrap().insert(name.to_owned());
     }
 
-    /// The topology file.
     pub fn topology_file(&self) -> PathBuf {
         self.dir.path().join("topology.toml")
     }
 }
 
-/// The database for a test's own statements: one that waits for a lock waits as long as the test does.
+/// The database for a test's own statements, without a time-out for locks.
 fn patient_store(services: &Services, search_path: &str) -> Store {
     let url = services.database_url(None);
     let more = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{more}options=-c%20lock_timeout%3D0%20-c%20statement_timeout%3D0");
-    // Half of them are for closing.
+    // Half of the connections are for closing.
     Store::new(&url, search_path, 12).unwrap()
 }
 
@@ -224,12 +217,12 @@ impl Drop for Teardown {
     fn drop(&mut self) {
         let (services, name) = (self.services.clone(), self.name.clone());
         let users = std::mem::take(&mut *self.users.lock().unwrap());
-        // A thread and a runtime of its own: this may run while the test's runtime unwinds.
+        // On a thread and a runtime of its own: this may run while the test's runtime unwinds.
         let done = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(delete(&services, &name, &users))
         });
-        // The runtime's other tasks go on meanwhile.
+        // The runtime's other tasks continue meanwhile.
         let wait = || done.join();
         let is_shared = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
         let done =
@@ -251,7 +244,7 @@ async fn delete(
     services.forget("vhosts", name).await?;
     let (client, connection) = tokio_postgres::connect(&services.database_url(None), NoTls).await?;
     let connection = tokio::spawn(connection);
-    // What still writes there (a worker that was killed) does not hold this up for ever.
+    // A killed worker's statement that still runs must not block this.
     client
         .batch_execute(&format!(
             "SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {name}, {name}_theirs CASCADE;

@@ -1,4 +1,4 @@
-//! What is in the database and on the broker in the end.
+//! Reads the final state of the database and the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::support::{World, messages, orders::broken};
 
-/// Where a subscriber collects the events.
+/// The queue of a subscriber that collects the events.
 pub const SUBSCRIBER: &str = "subscriber";
 
-/// Everything but the ends of the workers.
+/// All evidence except the ends of the workers.
 pub async fn gather(site: &Site, service: &Service) -> Evidence {
-    // A question about a million orders takes longer than a statement of the storm may.
+    // A query about a million orders takes longer than the storm's statement time-out.
     let (world, store) = (&site.world, site.world.patient_store());
     let client = store.client().await.unwrap();
     let answers = service.answers();
@@ -37,10 +37,10 @@ pub async fn gather(site: &Site, service: &Service) -> Evidence {
     }
 }
 
-/// What a person wants to see of the orders.
+/// The counts of orders that the report prints.
 pub async fn counts(store: &Store) -> Vec<(&'static str, String)> {
     const SQL: &str = include_str!("../../../sql/service_outcome.sql");
-    // Both by the clock that leaps; commits are not dated by it. Some orders have no message, and wait for the sweep.
+    // Both times are by the clock that leaps; commit timestamps are not. Some orders have no message, and wait for the sweep.
     const LATE: &str = "
         SELECT (extract(epoch FROM percentile_disc($1::float8) WITHIN GROUP (ORDER BY closed_at - due_at)) * 1000)::bigint
         FROM closures WHERE path = 'message'";
@@ -63,8 +63,8 @@ pub async fn counts(store: &Store) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How much there is still to do: unpaid orders, events, messages in queues or with a worker, and garbage that is
-/// not parked. Nothing if the broker has not counted.
+/// Counts the remaining work: unpaid orders, events, messages in queues or unacked, and garbage that is
+/// not parked yet. `None` if the broker has not counted.
 pub async fn unfinished(site: &Site, service: &Service) -> Option<u64> {
     let unpaid = "SELECT count(*) FROM orders WHERE status = 'unpaid'";
     let unpaid: i64 = rows(&site.store, unpaid).await[0].get(0);
@@ -95,7 +95,7 @@ fn parked(message: &messages::Parked) -> Parked {
     }
 }
 
-/// Takes every event; the orders that they are about.
+/// Consumes every event; returns the ids of their orders.
 async fn take_events(world: &World) -> BTreeSet<String> {
     let events = world.wire().await.take_all(SUBSCRIBER).await;
     let order = |event: &messages::Parked| {
@@ -105,7 +105,7 @@ async fn take_events(world: &World) -> BTreeSet<String> {
     events.iter().map(order).collect()
 }
 
-/// What is ready in levels and business queues, and in the outbox.
+/// Counts ready messages in levels and business queues, and rows of the outbox.
 async fn left(site: &Site) -> BTreeMap<String, u64> {
     let wire = site.world.wire().await;
     let mut left = BTreeMap::from([("outbox".to_owned(), outbox(&site.store).await)]);
@@ -115,15 +115,15 @@ async fn left(site: &Site) -> BTreeMap<String, u64> {
     left
 }
 
-/// Events that wait to be published, or cannot be.
+/// Events that wait to be published, or were refused.
 async fn outbox(store: &Store) -> u64 {
     const SQL: &str =
         "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_refused)";
     rows(store, SQL).await[0].get::<_, i64>(0).unsigned_abs()
 }
 
-/// Messages that are in levels and business queues or with a worker, as the broker counted them a moment ago;
-/// nothing if it has not counted.
+/// Counts messages in levels and business queues, with the unacked ones. The broker's counts are a moment old;
+/// `None` if it has not counted.
 async fn in_work(world: &World) -> Option<u64> {
     let all = world.try_call(Method::GET, "queues", &[], Value::Null).await.ok()?;
     let of_the_topology = queues(world);

@@ -1,4 +1,4 @@
-//! The workers as processes: whichever ends is started again, as a supervisor would.
+//! The workers as processes: an ended worker is started again, as a supervisor would do.
 
 use std::{
     fs::File,
@@ -14,19 +14,19 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::usage::{self, Usage};
 use crate::support::{until, wait::PATIENCE};
 
-/// Between two looks whether one has ended.
+/// Interval of the checks for ended workers.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two looks at what each uses.
+/// Interval of the samples of each worker's usage.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Before one that ended by itself is started again.
+/// Delay before a worker that ended by itself is started again.
 const RESTART: Duration = Duration::from_secs(1);
-/// What a worker may end with that could not start: no service, no right.
+/// Exit codes of a worker that could not start: no service, no right.
 const MAY_NOT_START: [i32; 3] = [69, 77, 78];
 
-/// What starts the `n`-th worker.
+/// Builds the command of the `n`-th worker.
 pub type Start = Box<dyn Fn(usize) -> Command + Send + Sync>;
 
-/// Workers that run until they are told otherwise; all are killed when it goes.
+/// Workers that are restarted until [`Fleet::finish`]; drop kills them.
 pub struct Fleet {
     slots: Arc<Mutex<Vec<Slot>>>,
     found: Arc<Mutex<Found>>,
@@ -34,16 +34,16 @@ pub struct Fleet {
     logs: PathBuf,
 }
 
-/// What was noticed about ends.
+/// Unexpected ends of workers, and their usage.
 #[derive(Clone, Default)]
 pub struct Found {
-    /// Ends that nobody asked for, of workers that had been ready.
+    /// Unrequested ends of workers that had been ready.
     pub ends: Vec<String>,
-    /// How often one could not start, by exit code.
+    /// Exit codes of workers that could not start.
     pub not_started: Vec<i32>,
-    /// What a worker used more and more of until the end.
+    /// Resources of a worker that grew until the end.
     pub grown: Vec<String>,
-    /// What each used at the most, at first and in the end.
+    /// Each worker's highest usage, at first and in the end.
     pub used: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ struct Slot {
     logs: PathBuf,
     asked: Asked,
     again: Instant,
-    /// Once a second, since it was started.
+    /// Samples, once a second since the start.
     used: Vec<Usage>,
 }
 
@@ -67,7 +67,7 @@ enum Asked {
 }
 
 impl Fleet {
-    /// Starts `count` workers, whose logs go into a folder.
+    /// Starts `count` workers; their logs are in the folder `logs`.
     pub fn start(count: usize, logs: &Path, start: Start) -> Self {
         let start = Arc::new(start);
         let slot = |worker| {
@@ -90,29 +90,29 @@ impl Fleet {
         Self { slots, found, watching, logs: logs.to_owned() }
     }
 
-    /// Waits until each has begun to consume.
+    /// Waits until each worker consumes.
     pub async fn until_ready(&self) {
         let ready = async || self.slots().iter().filter(|slot| slot.is_ready()).count();
         let count = self.slots().len();
         until("every worker is ready", ready, |ready| *ready == count).await;
     }
 
-    /// SIGKILL; another one is started.
+    /// Kills the worker with SIGKILL; another one is started.
     pub fn kill(&self, victim: usize) {
         self.with(victim, Slot::kill);
     }
 
-    /// SIGKILL to each.
+    /// Kills each worker with SIGKILL.
     pub fn kill_all(&self) {
         self.slots().iter_mut().for_each(Slot::kill);
     }
 
-    /// SIGSTOP or SIGCONT.
+    /// Sends SIGSTOP or SIGCONT.
     pub fn signal(&self, victim: usize, signal: &str) {
         self.with(victim, |slot| slot.signal(signal));
     }
 
-    /// SIGTERM, and waits until it has ended and another one runs.
+    /// Sends SIGTERM, and waits until the worker has ended and another one runs.
     pub async fn terminate(&self, victim: usize) -> Result<(), String> {
         let generation = self.with(victim, |slot| {
             slot.asked = Asked::Terminate;
@@ -134,7 +134,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGTERM to all, and waits for their ends; none is started again.
+    /// Sends SIGTERM to all workers, and waits for their ends; none is started again.
     pub async fn finish(&self) -> Found {
         self.watching.abort();
         for slot in self.slots().iter_mut() {
@@ -158,7 +158,7 @@ impl Fleet {
         self.found.lock().unwrap().clone()
     }
 
-    /// Lines of all logs with a text in them.
+    /// Lines of all logs that contain `text`.
     pub fn logged(&self, text: &str) -> Vec<String> {
         let files = std::fs::read_dir(&self.logs).unwrap();
         let logs = files.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok());
@@ -224,7 +224,7 @@ impl Slot {
         self.said().contains("worker ready")
     }
 
-    /// Looks; the end itself is noted once.
+    /// Notes the end of the process once.
     fn has_ended(&mut self, found: &mut Found) -> bool {
         let Some(child) = &mut self.child else { return true };
         let Some(status) = child.try_wait().unwrap() else { return false };
@@ -237,7 +237,7 @@ impl Slot {
     fn note(&mut self, status: ExitStatus, found: &mut Found) {
         let expected = match self.asked {
             Asked::Kill => true,
-            // 1: what was in hand did not finish within `worker.drain`, as it may be in an outage.
+            // 1: unfinished work outlasted `worker.drain`, which may happen in an outage.
             Asked::Terminate => matches!(status.code(), Some(0 | 1)) || !self.is_ready(),
             Asked::Nothing => false,
         };
@@ -265,7 +265,7 @@ impl Slot {
     fn kill(&mut self) {
         self.asked = Asked::Kill;
         if let Some(child) = &mut self.child {
-            // Gone already where it ended by itself.
+            // It has already ended if it ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -273,7 +273,7 @@ impl Slot {
 
     fn signal(&mut self, name: &str) {
         if let Some(child) = &self.child {
-            // Fails where it has just ended.
+            // Fails if the process has just ended.
             let _ = Command::new("kill")
                 .args(["-s", name, &child.id().to_string()])
                 .stderr(Stdio::null())

@@ -1,50 +1,49 @@
-//! What must be true when the storm is over, beside the orders themselves: a function of the evidence.
+//! Judges the evidence after a storm, as a function without I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that is known at the end.
+/// All evidence of a storm.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// What does not hold of the orders, by `sql/invariants.sql`.
+    /// Violations of `sql/invariants.sql`.
     pub broken: Vec<String>,
-    /// Orders that are closed.
+    /// Ids of closed orders.
     pub closed: BTreeSet<String>,
-    /// Orders that a subscriber of the events heard of.
+    /// Ids of orders for which a subscriber received an event.
     pub events: BTreeSet<String>,
-    /// Everything that was published and belongs into the parking lot, by `message-id`.
+    /// Every published message that must be parked, by `message-id`.
     pub trash: BTreeMap<String, Expected>,
-    /// Everything in the parking lot.
+    /// The messages in the parking lot.
     pub parked: Vec<Parked>,
-    /// Every end of a worker that nobody asked for.
+    /// Every unrequested end of a worker.
     pub ends: Vec<String>,
-    /// Lines of the workers' logs that say `panicked`.
+    /// Lines of the workers' logs that contain `panicked`.
     pub panics: Vec<String>,
-    /// What is left in levels, business queues and the outbox.
+    /// Counts of levels, business queues and the outbox in the end.
     pub left: BTreeMap<String, u64>,
-    /// Faults that broke connections: each may make a copy be parked a second time.
+    /// Faults that broke connections: each may park a republished message a second time.
     pub interruptions: usize,
 }
 
-/// What has to be in the parking lot.
+/// A message that must be parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// What the reason has to contain; empty if the broker parks without one.
+    /// Part of its reason; empty if the broker parks it without a reason.
     pub reason: String,
-    /// How often it was published until the broker confirmed it.
+    /// Number of publishes until the broker confirmed.
     pub sent: usize,
 }
 
-/// A message in the parking lot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
     pub message_id: String,
-    /// Empty if it has none.
+    /// Empty if the message has no reason.
     pub reason: String,
-    /// Headers and the beginning of the body, for the person who reads a violation.
+    /// Headers and the beginning of the body, printed with a violation.
     pub about: String,
 }
 
-/// Every violation that the evidence shows, as `what: about`.
+/// Returns every violation that the evidence shows, as `what: about`.
 pub fn judge(evidence: &Evidence) -> Vec<String> {
     let mut found = evidence.broken.clone();
     let unheard = evidence.closed.difference(&evidence.events);
@@ -58,7 +57,7 @@ pub fn judge(evidence: &Evidence) -> Vec<String> {
     found
 }
 
-/// Garbage comes at least once: a worker that dies between the confirm of a copy and its ack parks it again.
+/// Garbage is parked at least once: a worker that dies between the confirm and its ack parks it again.
 fn judge_parking_lot(evidence: &Evidence, found: &mut Vec<String>) {
     let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
     for Parked { message_id, reason, about } in &evidence.parked {
@@ -84,7 +83,7 @@ fn judge_parking_lot(evidence: &Evidence, found: &mut Vec<String>) {
     }
 }
 
-/// Faultless evidence, and one thing in it made wrong.
+/// Each case changes one thing in faultless evidence.
 #[test]
 #[ignore = "tests the storm itself: `make chaos`"]
 fn each_violation_is_noticed() {
@@ -101,7 +100,7 @@ fn each_violation_is_noticed() {
             ("garbage-1".to_owned(), expected("the body is empty")),
             ("garbage-2".to_owned(), expected("")),
         ]),
-        // A second copy is a worker's that died before its ack.
+        // The second copy is from a worker that died before its ack.
         parked: vec![
             parked("garbage-1", "the body is empty"),
             parked("garbage-1", "the body is empty"),

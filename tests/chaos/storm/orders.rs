@@ -1,5 +1,5 @@
-//! What the order service does about each order, and what it publishes by mistake or in bad faith: it follows
-//! from the seed and a number.
+//! The life of each order, and the messages that are published by mistake or in bad faith. Both follow from the
+//! seed and a number.
 
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::support::text;
 
-/// Levels, and the time to pay that orders have. The shortest is for retries and early notices.
+/// Levels, which are also the times to pay. The shortest is for retries and early notices.
 pub const LEVELS_MS: [u64; 5] = [500, 2_000, 3_000, 5_000, 8_000];
-/// The topology of a storm.
 pub const TOPOLOGY: &str = r#"
 name = "orders"
 
@@ -33,7 +32,7 @@ after = ["500ms", "1s", "2s"]
 pub enum Payment {
     Never,
     At(i64),
-    /// Two clicks.
+    /// The customer clicks twice.
     TwiceAt(i64),
 }
 
@@ -41,26 +40,26 @@ pub enum Payment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     Once,
-    /// It crashed between commit and publish: the sweep has to find the order.
+    /// The order service crashed between commit and publish: the sweep must find the order.
     Forgotten,
-    /// So many times.
+    /// The service publishes this number of copies.
     Copies(usize),
-    /// Through the shortest level as well.
+    /// A copy goes through the shortest level as well.
     EarlyToo,
 }
 
-/// One order's life.
+/// The life of one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     pub id: String,
-    /// Time to pay.
+    /// The time to pay.
     pub due_in: Duration,
     pub payment: Payment,
     pub notice: Notice,
 }
 
 impl Script {
-    /// The `number`-th order of a seed.
+    /// Returns the `number`-th order of a seed.
     pub fn of(seed: u64, number: u64) -> Self {
         let mut random =
             StdRng::seed_from_u64(seed ^ (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -84,21 +83,21 @@ impl Script {
     }
 }
 
-/// Something that belongs into the parking lot.
+/// A message that must be parked.
 pub struct Trash {
-    /// Also its `message-id`.
+    /// The name is also the `message-id`.
     pub name: String,
     pub routing_key: String,
     pub properties: BasicProperties,
     pub body: Vec<u8>,
-    /// What its reason has to contain; nothing where the broker itself parks it.
+    /// Part of the reason; empty if the broker itself parks the message.
     pub reason: &'static str,
 }
 
-/// What the parking lot says about an order that does not exist.
+/// The reason of a parked notice whose order does not exist.
 pub const UNKNOWN: &str = "the database does not know this order";
 
-/// The `number`-th message that is not a due notice, or whose routing key leads nowhere.
+/// Returns the `number`-th message that is not a due notice, or whose routing key has no binding.
 pub fn garbage(seed: u64, number: usize) -> Trash {
     let mut random = StdRng::seed_from_u64(seed ^ 0x6A09_E667 ^ number as u64);
     let bodies: [(Vec<u8>, &'static str); 10] = [
@@ -128,7 +127,7 @@ pub fn garbage(seed: u64, number: usize) -> Trash {
     }
 }
 
-/// The `number`-th notice of an order that does not exist.
+/// Returns the `number`-th notice of an order that does not exist.
 pub fn ghost(number: usize) -> Trash {
     let name = format!("ghost-{number}");
     let body = if number.is_multiple_of(2) {
@@ -145,7 +144,7 @@ pub fn ghost(number: usize) -> Trash {
     }
 }
 
-/// The properties of the `number`-th forged notice.
+/// Returns the properties of the `number`-th forged notice.
 pub fn forged(seed: u64, number: usize) -> BasicProperties {
     let mut random = StdRng::seed_from_u64(seed ^ 0xBB67_AE85 ^ number as u64);
     let plain = BasicProperties::default();

@@ -1,44 +1,43 @@
-//! What is printed in the end, and written beside the workers' logs.
+//! The report of a storm: printed, and written next to the workers' logs.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{run::STALL, schedule::Kind};
 
-/// One strike, as it was carried out.
+/// A strike and its result.
 #[derive(Clone, Debug)]
 pub struct Struck {
-    /// When it began, since the storm did.
+    /// Time since the start of the storm.
     pub at: Duration,
     pub kinds: Vec<Kind>,
     /// The faults, e.g. `BrokerKilled (0)`.
     pub faults: String,
-    /// Until everything served again.
+    /// Time until all services were healthy again.
     pub lasted: Duration,
-    /// From when everything served again until no order was late; none if that was waited for without success.
+    /// Time from healthy services until no order was late; `None` if orders were still late after the wait.
     pub recovered: Option<Duration>,
-    /// Orders that were late at once.
+    /// The most orders that were late at one time.
     pub late: usize,
     /// Faults that could not be made.
     pub failed: Vec<String>,
 }
 
-/// Everything that is reported.
 pub struct Report {
     pub seed: u64,
-    /// What repeats it.
+    /// The command that repeats the storm.
     pub command: String,
     pub strikes: Vec<Struck>,
     /// `what: about`, sorted.
     pub violations: Vec<String>,
-    /// What each worker used at first and in the end, if its process ran for two minutes.
+    /// Each worker's usage at first and in the end, if its process ran for two minutes.
     pub used: Vec<String>,
-    /// What a worker used more and more of.
+    /// Resources of a worker that grew.
     pub grown: Vec<String>,
-    /// What was counted, in the order in which it is printed.
+    /// Counts, in the order of the report.
     pub counts: Vec<(&'static str, String)>,
 }
 
-/// Violations of one kind that are printed; the last line of a kind says how many there are.
+/// Number of printed violations of a kind; the last line of a kind has their total.
 const PRINTED: usize = 5;
 
 impl fmt::Display for Report {
@@ -87,8 +86,8 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// How long it took until no order was late, in order; where that was waited for without success, as long as it was
-    /// waited. A strike of two kinds counts for both.
+    /// Sorted times until no order was late, by kind; after a wait without success, the time of the wait.
+    /// A strike of two kinds counts for both.
     fn recovered_by_kind(&self) -> BTreeMap<Kind, Vec<Duration>> {
         let mut by_kind: BTreeMap<Kind, Vec<Duration>> = BTreeMap::new();
         for strike in &self.strikes {

@@ -1,4 +1,4 @@
-//! One storm from beginning to end.
+//! Runs one storm.
 
 use std::{
     ops::RangeInclusive,
@@ -25,16 +25,16 @@ use super::{
 use crate::support::{Services, orders::STOCK, overdue, text, until, wait::PATIENCE};
 
 const WORKERS: usize = 3;
-/// After so long the next strike comes all the same.
+/// Time after which the next strike comes although orders are late.
 pub const STALL: Duration = Duration::from_mins(1); // data: of the storm
-/// What a storm is made of.
+/// The parameters of a storm.
 pub struct Storm {
     /// The nodes of the broker, all with the same database.
     pub services: Vec<Services>,
     pub seed: u64,
-    /// No strike begins later.
+    /// No strike begins after this time.
     pub length: Duration,
-    /// No more than so many.
+    /// The highest number of strikes.
     pub strikes: usize,
     pub kinds: Vec<Kind>,
     /// Whether each kind strikes alone before two strike at once.
@@ -42,16 +42,16 @@ pub struct Storm {
     pub longest_hold: Duration,
     pub pause_ms: RangeInclusive<u64>,
     pub orders_per_second: u32,
-    /// So long nothing may be late before the next strike.
+    /// Time without a late order before the next strike.
     pub quiet: Duration,
-    /// How often workers sweep, and what they leave to the messages.
+    /// Interval of the sweep, and the age below which it leaves orders to the messages.
     pub sweep: &'static str,
-    /// What repeats it.
+    /// The command that repeats the storm.
     pub command: String,
 }
 
 impl Storm {
-    /// Runs it, and judges what is left. The report is printed and written to `target/chaos`.
+    /// Runs the storm, and judges its result. The report is printed and written to `target/chaos`.
     pub async fn run(&self) -> Report {
         eprintln!("storm: seed {}", self.seed);
         let site = Site::on(self.services.clone()).await;
@@ -77,7 +77,7 @@ impl Storm {
             grown: found.grown,
             counts: Vec::new(),
         };
-        // In case that the judge fails.
+        // Written before the judgement, in case it fails.
         std::fs::write(logs.join("report.txt"), report.to_string()).unwrap();
         let mut evidence = evidence::gather(&site, &service).await;
         evidence.ends = found.ends;
@@ -96,12 +96,12 @@ impl Storm {
         report
     }
 
-    /// Emptied of what an earlier run with the same seed left; the short storms, which run side by side, differ in their kinds.
+    /// Empties the folder of an earlier run. Short storms run at the same time with one seed and differ in their kinds.
     fn folder(&self) -> PathBuf {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let name = format!("seed-{}-of-{}-kinds", self.seed, self.kinds.len());
         let folder = target.join("chaos").join(name);
-        // Not there the first time.
+        // The folder does not exist in a first run.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         folder
@@ -109,13 +109,13 @@ impl Storm {
 
     fn start_workers(&self, site: &Site, logs: &Path) -> Fleet {
         let sweep = self.sweep;
-        // At many orders each log would be gigabytes.
+        // At a high rate, debug logs would take gigabytes.
         let filter = if self.orders_per_second > 100 { "info" } else { "info,overdue=debug" };
         let (urls, database) = (site.worker_urls.clone(), site.worker_database.clone());
         let (dir, schema) = (site.world.dir.path().to_owned(), site.world.search_path.clone());
         let clock = site.worker_clock.clone();
         let start = move |worker: usize| -> Command {
-            // Until `broker.url` takes several nodes, each worker has one.
+            // `broker.url` takes one node, so each worker gets its own.
             let [broker, management] = &urls[worker % urls.len()];
             let mut command = overdue(&["run"]);
             command
@@ -181,7 +181,7 @@ impl Storm {
     }
 }
 
-/// With the worker or the node that it is about.
+/// The fault's name, with its worker or node.
 fn name(Fault { kind, victim, .. }: &Fault, site: &Site) -> String {
     match kind.place() {
         Place::Workers => format!("{kind:?} ({})", victim % WORKERS),
@@ -192,7 +192,7 @@ fn name(Fault { kind, victim, .. }: &Fault, site: &Site) -> String {
     }
 }
 
-/// Stock, and a subscriber of the events.
+/// Creates the stock, and the queue that collects the events.
 async fn prepare(site: &Site, service: &Service) {
     const FILL: &str = include_str!("../../../sql/service_fill_stock.sql");
     let (world, client) = (&site.world, site.store.client().await.unwrap());
@@ -204,8 +204,8 @@ async fn prepare(site: &Site, service: &Service) {
     wire.bind(SUBSCRIBER, &world.topology.events_exchange(), "order.*").await;
 }
 
-/// Waits until nothing is unpaid, in a queue, with a worker or still to be parked; for as long as it becomes less.
-/// Several times in a row: the broker's counts are a few seconds old.
+/// Waits until no order is unpaid, queued, unacked or still to be parked; gives up if the count stops falling.
+/// Zero must be read several times: the broker's counts are a few seconds old.
 async fn settle(site: &Site, service: &Service) {
     let (mut least, mut since, mut settled) = (u64::MAX, Instant::now(), 0);
     while settled < 4 && since.elapsed() < PATIENCE {

@@ -1,10 +1,10 @@
-//! Which faults there are, and which come in which order: all of it follows from the seed.
+//! The faults and their order; both follow from the seed.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-/// What can go wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// SIGKILL; another one is started.
@@ -15,25 +15,25 @@ pub enum Kind {
     WorkerStopped,
     /// SIGTERM; another one is started when it has ended.
     WorkerTerminated,
-    /// The clocks of the workers' machine are minutes off from now on.
+    /// The clocks of the workers' machine leap by minutes, and stay wrong.
     WorkerClocksLeapt,
     /// SIGTERM and a new start.
     BrokerRestarted,
     /// SIGKILL, later a new start.
     BrokerKilled,
-    /// Every process of it stands still, and the network goes on accepting.
+    /// Every process stops, and the network still accepts connections.
     BrokerFrozen,
     /// Through the management API.
     BrokerConnectionsClosed,
     /// Publishers are blocked.
     MemoryAlarm,
-    /// The workers' user may do nothing; its connections are closed, or it would not notice.
+    /// The workers' user loses all rights. Its connections are closed, so that it notices.
     BrokerRightsWithdrawn,
-    /// Its clients lose it; its processes go on.
+    /// Its clients lose it; its processes run on.
     BrokerCutOff,
-    /// A node loses sight of the others, while its clients still reach it.
+    /// A node loses the other nodes, while its clients still reach it.
     NodeCutOff,
-    /// Two nodes lose sight of each other; the third sees both.
+    /// Two nodes lose each other; the third sees both.
     LinkCut,
     /// No node sees another one.
     NodesCutOff,
@@ -43,11 +43,11 @@ pub enum Kind {
     DatabaseRestarted,
     /// SIGKILL, later a new start.
     DatabaseKilled,
-    /// Every process of it stands still.
+    /// Every process stops.
     DatabaseFrozen,
-    /// Its clients lose it; its processes go on.
+    /// Its clients lose it; its processes run on.
     DatabaseCutOff,
-    /// Seconds forwards or backwards, for good.
+    /// The clock leaps seconds forwards or backwards, for good.
     DatabaseClockLeapt,
     /// `pg_terminate_backend`.
     DatabaseConnectionsClosed,
@@ -55,11 +55,11 @@ pub enum Kind {
     DatabaseReadOnly,
     /// The workers' role may touch no table.
     DatabaseRightsWithdrawn,
-    /// An open transaction holds the stock that half of the items are of.
+    /// An open transaction locks the stock rows of half of all items.
     StockLocked,
-    /// An open transaction holds orders that come due.
+    /// An open transaction locks orders that will be due.
     OrdersLocked,
-    /// Bodies that are not due notices, and routing keys that lead nowhere.
+    /// Bodies that are not due notices, and routing keys without a binding.
     Garbage,
     /// Notices of orders that do not exist.
     Ghosts,
@@ -71,7 +71,7 @@ pub enum Kind {
     Forged,
 }
 
-/// What a fault acts on: two at once act on different places.
+/// The target of a fault: two faults at once have different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Workers,
@@ -80,8 +80,7 @@ pub enum Place {
     Messages,
 }
 
-/// Kind, place, how long it lasts in ms (what is over at once has 0), and how many of them: messages, orders held, or seconds and minutes
-/// of a clock.
+/// Kind, place, duration in ms (0 for a momentary fault), and size: messages, locked orders, or seconds and minutes of a clock.
 type Row = (Kind, Place, RangeInclusive<u64>, RangeInclusive<usize>);
 
 static KINDS: [Row; 31] = {
@@ -123,14 +122,13 @@ static KINDS: [Row; 31] = {
 };
 
 impl Kind {
-    /// Every kind that so many nodes of a broker are enough for.
+    /// Every kind that is possible with `nodes` nodes.
     pub fn all(nodes: usize) -> Vec<Self> {
         let several = [Self::NodeCutOff, Self::LinkCut, Self::NodesCutOff, Self::LeadersMoved];
         let all = KINDS.iter().map(|row| row.0);
         all.filter(|kind| nodes > 1 || !several.contains(kind)).collect()
     }
 
-    /// What it acts on.
     pub fn place(self) -> Place {
         self.row().1
     }
@@ -140,15 +138,13 @@ impl Kind {
     }
 }
 
-/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: Kind,
-    /// Which worker, or which node of a cluster; modulo their number.
+    /// Index of the worker or the node, modulo their number.
     pub victim: usize,
-    /// How long it lasts.
     pub hold: Duration,
-    /// How many messages or orders, or how far a clock leaps.
+    /// Number of messages or orders, or how far a clock leaps.
     pub size: usize,
 }
 
@@ -163,12 +159,12 @@ impl Fault {
 /// Faults that begin together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
-    /// Ordinary work before it.
+    /// Time without a fault before this strike.
     pub pause: Duration,
     pub faults: Vec<Fault>,
 }
 
-/// Strikes without end: in the first round each kind alone unless it is left out, in every other round two that act on different places.
+/// Endless strikes. In the first round each kind strikes alone (optional), in later rounds two kinds with different places.
 pub struct Schedule {
     random: StdRng,
     kinds: Vec<Kind>,
@@ -179,7 +175,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of these kinds, with so much ordinary work between two strikes.
+    /// A schedule of `kinds`, with `pause` between two strikes.
     pub fn new(
         seed: u64,
         kinds: &[Kind],

@@ -1,5 +1,5 @@
-//! An order service that lives through the storm: it creates orders, publishes their due notices after the commit,
-//! takes payments, and asks again whenever it was not answered. And what people publish who should not.
+//! An order service that runs through the storm. It creates orders, publishes their due notices after the commit,
+//! takes payments, and repeats unanswered requests. Other tasks publish messages that should not exist.
 
 mod hostile;
 
@@ -32,26 +32,25 @@ use super::{
 };
 use crate::support::wait::awaited;
 
-/// After so long a statement is given up; whether it was carried out is asked later.
+/// Time-out of a statement; whether it was carried out is queried later.
 const ANSWER: Duration = Duration::from_secs(10); // data: of the order service
-/// Between two attempts.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
-/// Statements at once.
+/// Concurrent statements.
 const STATEMENTS: usize = 24;
-/// Orders being created at once: in an outage no more come.
+/// Limit of concurrent creations: in an outage no further orders are created.
 const CREATING: usize = 16;
-/// So many orders a second a shop has: half of all that they take is of five SKUs, whose rows one transaction at a time may change.
+/// Rate of a shop, in orders per second: half of its items have five SKUs, and one transaction at a time can change each row.
 const ORDERS_OF_A_SHOP: u32 = 40;
-/// Between two ticks, in each of which so many orders come that it is the rate.
+/// Interval of the ticks that create orders.
 const TICK: Duration = Duration::from_millis(25);
-/// Orders that a burst of early or duplicated notices is about: the newest.
+/// Number of newest orders that a burst of early or duplicate notices is about.
 const RECENT: usize = 400;
 
 const CREATE: &str = include_str!("../../../sql/service_create.sql");
 const FIND: &str = "SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000)::bigint FROM orders WHERE id = $1";
 const PAY: &str = include_str!("../../../sql/pay.sql");
 
-/// The order service.
 pub struct Service {
     seed: u64,
     shops: u64,
@@ -67,18 +66,18 @@ pub struct Service {
     record: Mutex<Record>,
 }
 
-/// What it knows.
+/// The state that all tasks share.
 #[derive(Clone, Default)]
 struct Record {
-    /// What it was answered about which order, as in `sql/invariants.sql`.
+    /// Order id and answer, as in `sql/invariants.sql`.
     answers: Vec<(String, &'static str)>,
-    /// When the notice of an order should come out of its level, once it was confirmed.
+    /// When the confirmed notice of an order should leave its level.
     promises: HashMap<String, Instant>,
     recent: VecDeque<String>,
 }
 
 impl Service {
-    /// Publishes to these nodes of one broker.
+    /// A service that publishes to `nodes` of one broker.
     pub fn new(
         seed: u64,
         orders_per_second: u32,
@@ -101,12 +100,12 @@ impl Service {
         })
     }
 
-    /// What the SKUs of each shop begin with.
+    /// Prefixes of the SKUs of each shop.
     pub fn shops(&self) -> impl Iterator<Item = String> {
         (0..self.shops).map(|shop| shop.to_string())
     }
 
-    /// Starts to work; a message that is garbage comes every second.
+    /// Starts all tasks; a garbage message is published every second.
     pub fn start(self: &Arc<Self>) {
         let (orders, garbage) = (Arc::clone(self), Arc::clone(self));
         self.lives.spawn(async move { orders.open().await });
@@ -119,30 +118,30 @@ impl Service {
         });
     }
 
-    /// Takes no more orders, and returns when everything about those it has is published and answered.
+    /// Creates no more orders, and returns when every message is published and every request answered.
     pub async fn finish(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.lives.close();
         awaited("everything about every order published and answered", self.lives.wait()).await;
     }
 
-    /// What it was answered about which order, as in `sql/invariants.sql`.
+    /// Order id and answer, as in `sql/invariants.sql`.
     pub fn answers(&self) -> Vec<(String, &'static str)> {
         self.record().answers.clone()
     }
 
-    /// Everything that belongs into the parking lot.
+    /// All published messages that must be parked.
     pub fn trash(&self) -> BTreeMap<String, Expected> {
         self.hostile.trash()
     }
 
-    /// Whether the notice of an order should have come out a while ago.
+    /// Whether the notice of an order should have left its level at least `since` ago.
     pub fn is_promised(&self, id: &str, since: Duration) -> bool {
         let promise = self.record().promises.get(id).copied();
         promise.is_some_and(|promise| promise.elapsed() >= since)
     }
 
-    /// Garbage and ghosts, beside what comes every second.
+    /// Publishes garbage or ghosts, in addition to the garbage of every second.
     pub async fn publish_trash(&self, count: usize, ghosts: bool) {
         let thrown = (0..count).map(async |_| {
             if ghosts { self.hostile.ghost().await } else { self.hostile.garbage().await }
@@ -150,13 +149,13 @@ impl Service {
         join_all(thrown).await;
     }
 
-    /// Notices of the newest orders, with forged headers and properties.
+    /// Publishes notices of the newest orders, with forged headers and properties.
     pub async fn publish_forged(&self, count: usize) {
         let recent = self.recent(count);
         join_all(recent.iter().map(|id| self.hostile.forged(id))).await;
     }
 
-    /// Further notices of the newest orders, through the shortest level or their own.
+    /// Publishes further notices of the newest orders, through the shortest level or their own.
     pub async fn publish_again(&self, count: usize, early: bool) {
         let recent = self.recent(count);
         let again = recent.iter().map(|id| {
@@ -196,12 +195,12 @@ impl Service {
         });
     }
 
-    /// Until the database has said that the order is there; returns when it is due.
+    /// Repeats until the database has the order; returns its deadline.
     async fn create(&self, script: &Script, shop: &str) -> Instant {
         let due_in_ms = i64::try_from(script.due_in.as_millis()).unwrap();
         let (id, seed) = (&script.id, self.seed.cast_signed());
         let remaining_ms: i64 = loop {
-            // An attempt that was not answered may have made it; then this one fails.
+            // An earlier attempt without an answer may have inserted the order; then this one fails.
             let _created = self.query(CREATE, &[&[id].as_slice(), &due_in_ms, &shop, &seed]).await;
             match self.query(FIND, &[id]).await.as_deref() {
                 Ok([row]) => break row.get(0),
@@ -228,7 +227,7 @@ impl Service {
                 1
             }
         };
-        // After an outage, through what is left of the time.
+        // After an outage, a level for the remaining time.
         let left_ms =
             u64::try_from(due.saturating_duration_since(Instant::now()).as_millis()).unwrap();
         let fits = |ms: &&u64| **ms <= left_ms + 500;
@@ -241,7 +240,7 @@ impl Service {
         self.record().promises.insert(script.id.clone(), arrives.max(due));
     }
 
-    /// Until the broker has confirmed it.
+    /// Repeats until the broker has confirmed the notice.
     async fn publish(&self, id: &str, level_ms: u64) {
         let level = if level_ms < 1_000 {
             format!("{level_ms}ms")
@@ -270,7 +269,7 @@ impl Service {
         }
     }
 
-    /// Until the database has answered.
+    /// Repeats until the database has answered.
     async fn pay(&self, id: &str, at: Instant) {
         sleep_until(at).await;
         loop {
@@ -287,7 +286,7 @@ impl Service {
         }
     }
 
-    /// One attempt; an error if it was not answered or refused.
+    /// Tries once; an error if the statement was refused or not answered in time.
     pub async fn query(
         &self,
         sql: &str,
@@ -302,7 +301,7 @@ impl Service {
         if let Ok(answer) = timeout(ANSWER, asking).await {
             return answer.map_err(drop);
         }
-        // Not back into the pool: its next user would wait for this statement.
+        // Not returned to the pool: its next user would wait for this statement.
         drop(Connection::take(client));
         Err(())
     }

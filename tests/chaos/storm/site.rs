@@ -1,4 +1,4 @@
-//! Broker, database and users of a storm. Whatever a storm broke works again when it goes.
+//! Broker, database and users of a storm. Drop undoes every fault.
 
 use std::{env, fs::File};
 
@@ -14,15 +14,13 @@ use crate::{
     support::{Services, World, clock::WorkerClock},
 };
 
-/// What a worker needs (`overdue permissions`): configure, write, read.
+/// The rights of a worker (`overdue permissions`): configure, write, read.
 const RIGHTS: [&str; 3] = ["^$", r"^orders\.(again|events|park)$", r"^orders\.unpaid(\.[0-9]+)?$"];
 const NO_RIGHTS: [&str; 3] = ["^$", "^$", "^$"];
-/// Connections of the order service and of whoever looks, and as many for closing, which nobody opens.
+/// Connections of the order service and the tests; the pool reserves as many for closing, which are never opened.
 const CONNECTIONS: usize = 80;
 
-/// The stack, and a world on it.
 pub struct Site {
-    /// The nodes of the broker.
     pub nodes: Vec<Broker>,
     pub database: Database,
     /// Sees the tables of the storm.
@@ -34,7 +32,7 @@ pub struct Site {
     pub worker_database: String,
     /// None where the machine lacks libfaketime.
     pub worker_clock: Option<WorkerClock>,
-    // In the order in which they go: heal the services, delete the world on them, let the next one in.
+    // Dropped in this order: heal the services, delete the world, unlock the services for the next test.
     _heal: Heal,
     pub world: World,
     services: Vec<Services>,
@@ -42,14 +40,15 @@ pub struct Site {
 }
 
 impl Site {
-    /// Tables, users and topology on a stack that nothing else uses meanwhile.
+    /// Creates tables, users and topology on a stack that no other test uses meanwhile.
     pub async fn on(services: Vec<Services>) -> Self {
         let alone = lock(&services[0], File::lock).await;
-        // A run that was killed may have left them stopped.
+        // A killed run may have left the services stopped.
         heal(&services).await;
         let (nodes, database) = (nodes_of(&services).await, Database::of(&services[0]).await);
         let world = World::with(services[0].clone(), TOPOLOGY).await.clock_set_by_hand().await;
-        // What was declared before the clock has the server's. An hour behind it: commits are dated by that, and later.
+        // Defaults from before the clock use the server's time.
+        // An hour behind it: commit timestamps have the server's time, and must be later.
         let schema = &world.schema;
         world
             .sql(&format!(
@@ -85,20 +84,20 @@ impl Site {
         site
     }
 
-    /// How the order service reaches each node.
+    /// The address of each node.
     pub fn addresses(&self) -> Vec<BrokerAddress> {
         let address = |node: &Services| node.address(&self.world.vhost, None);
         self.services.iter().map(address).collect()
     }
 
-    /// The node that a number means.
+    /// The node with this number, modulo their number.
     pub fn node(&self, victim: usize) -> &Broker {
         &self.nodes[victim % self.nodes.len()]
     }
 
-    /// The database's clock, by so many seconds; between two transactions, because one compares `now()` with the deadline and
-    /// writes `clock_timestamp()` down. The tables of a statement are locked before it gets its snapshot, which its `now()` is read
-    /// with, and the clock after it: so `orders` is locked as well.
+    /// Moves the database's clock by `seconds`. It locks tables to run between two transactions: a transaction compares `now()`
+    /// with the deadline and writes `clock_timestamp()`. A statement locks its tables before its snapshot, which decides its
+    /// `now()`; it reads the clock later. Therefore `orders` is locked as well.
     pub async fn leap(&self, seconds: i64) -> Result<(), String> {
         let schema = &self.world.schema;
         let leap = format!(
@@ -118,7 +117,7 @@ impl Site {
         closed
     }
 
-    /// Takes every right of the workers' user at the broker, or gives it back.
+    /// Revokes or grants all rights of the workers' user at the broker.
     pub async fn set_broker_rights(&self, granted: bool) -> Result<(), String> {
         let [configure, write, read] = if granted { RIGHTS } else { NO_RIGHTS };
         let path = ["permissions", &self.world.vhost, &self.worker_user];
@@ -132,7 +131,7 @@ impl Site {
         set
     }
 
-    /// Gives the workers' role what it needs in the database.
+    /// Grants the workers' role its rights in the database.
     pub async fn grant_database_rights(&self) {
         let name = &self.world.schema;
         let grant = format!(
@@ -141,14 +140,14 @@ impl Site {
         self.database.ask(&grant).await.unwrap();
     }
 
-    /// Takes it away.
+    /// Revokes all rights of the workers' role.
     pub async fn revoke_database_rights(&self) {
         let name = &self.world.schema;
         let revoke = format!("REVOKE ALL ON ALL TABLES IN SCHEMA {name} FROM {name}");
         self.database.ask(&revoke).await.unwrap();
     }
 
-    /// Ends the database sessions of the workers, or of everybody.
+    /// Ends the database sessions of the workers, or all client sessions.
     pub async fn terminate_sessions(&self, workers_only: bool) -> Result<String, String> {
         let whose = if workers_only {
             format!("usename = '{}'", self.world.schema)
@@ -161,7 +160,7 @@ impl Site {
     }
 }
 
-/// The broker's nodes: one, or what `OVERDUE_CHAOS_NODES` lists, an AMQP URI and the URL of a management API each.
+/// The broker's nodes: one, or the list in `OVERDUE_CHAOS_NODES` (an AMQP URI and a management URL each).
 pub fn nodes() -> Vec<Services> {
     let services = Services::chaos();
     #[expect(

@@ -17,16 +17,16 @@ use crate::{
     support::{until, wait::PATIENCE},
 };
 
-/// The five of each shop that half of all items are of (`sql/service_create.sql`).
+/// The five SKUs of each shop that half of all items have (`sql/service_create.sql`).
 const STOCK: &str = "SELECT sku FROM stock WHERE sku ~ '-sku-[0-4]$' ORDER BY sku FOR UPDATE";
 const ORDERS: &str = "
     SELECT id FROM orders WHERE status = 'unpaid' AND due_at > now()
     ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED";
 
-/// Makes the fault, waits for as long as it lasts, and undoes it; returns once what was broken serves again.
+/// Makes the fault, waits for its duration, and undoes it; returns once the services are healthy.
 ///
 /// # Errors
-/// It could not be made.
+/// The fault could not be made.
 pub async fn strike(
     site: &Site,
     fleet: &Fleet,
@@ -44,7 +44,7 @@ pub async fn strike(
             fleet.signal(victim, "CONT");
         }
         Kind::WorkerTerminated => fleet.terminate(victim).await?,
-        // Left out where the machine lacks what it takes.
+        // Skipped if the machine has no libfaketime.
         Kind::WorkerClocksLeapt => {
             if let Some(clock) = &site.worker_clock {
                 clock.set(fault.leap());
@@ -117,13 +117,13 @@ async fn broker_rights(site: &Site, hold: Duration) -> Result<(), String> {
     site.set_broker_rights(false).await?;
     let closed = site.close_worker_connections().await;
     sleep(hold).await;
-    // Only while the broker answers.
+    // The broker must answer for this.
     let give_back = async || site.set_broker_rights(true).await;
     until("the workers' rights given back", give_back, Result::is_ok).await.unwrap();
     closed
 }
 
-/// Somebody's transaction that holds rows, on a session of its own.
+/// Locks rows in a transaction of another session.
 async fn locked(
     store: &Store,
     sql: &str,
@@ -135,7 +135,7 @@ async fn locked(
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(format!("{error}: {:?}", error.as_db_error().map(DbError::message))),
         Err(_elapsed) => {
-            // Not back into the pool: its next user would wait for this statement.
+            // Not returned to the pool: its next user would wait for this statement.
             drop(Connection::take(client));
             Err("the rows could not be locked".to_owned())
         }
@@ -149,7 +149,7 @@ async fn lock(
     hold: Duration,
 ) -> Result<(), tokio_postgres::Error> {
     let transaction = client.transaction().await?;
-    // The sessions of this pool give up after five seconds for a lock, and after thirty in all.
+    // The sessions of this pool have a lock time-out of 5 s and a statement time-out of 30 s.
     let patience = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
     transaction.batch_execute(patience).await?;
     match limit.map(|limit| i64::try_from(limit).unwrap()) {

@@ -1,15 +1,15 @@
-//! What a worker's process uses, and whether that grows.
+//! The resource usage of a worker's process, and whether it grows.
 
 use std::{fmt, fs};
 
-/// Fewer samples, two minutes of them, say nothing of growth.
+/// Fewer samples (two minutes) cannot show growth.
 const ENOUGH: usize = 120;
-/// Files more: connections of a pool that happen to be open at once.
+/// Tolerated growth of files: connections of a pool that happen to be open at once.
 const FILES: u64 = 16;
-/// Memory more: what an allocator keeps differs from hour to hour.
+/// Tolerated growth of memory: the amount that an allocator keeps varies from hour to hour.
 const MEMORY_KIB: u64 = 12 * 1_024;
 
-/// At one moment, once a second.
+/// A sample; there is one a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub threads: u64,
@@ -18,7 +18,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of a process that runs.
+    /// Reads the usage of a process; `None` if it has ended.
     pub fn of(process: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let field = |name: &str| {
@@ -35,7 +35,7 @@ impl Usage {
     }
 }
 
-/// The most of the second quarter, and that of the last one: what grows all the time differs.
+/// The maxima of the second and the last quarter: they differ if the usage grows steadily.
 pub fn quarters(samples: &[Usage]) -> Option<[Usage; 2]> {
     let quarter = samples.len() / 4;
     let most = |samples: &[Usage]| {
@@ -50,7 +50,7 @@ pub fn quarters(samples: &[Usage]) -> Option<[Usage; 2]> {
     (samples.len() >= ENOUGH).then(|| [&samples[quarter..2 * quarter], &samples[last..]].map(most))
 }
 
-/// What is more in the second.
+/// Returns the resources that grew.
 pub fn grown([before, after]: [Usage; 2]) -> Vec<String> {
     let grown = |what: &str, slack: u64, of: fn(&Usage) -> u64| {
         let (before, after) = (of(&before), of(&after));

@@ -1,4 +1,4 @@
-//! Looks all the time whether orders are late, by the database's clock.
+//! Counts late orders again and again, by the database's clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -14,24 +14,23 @@ use super::service::Service;
 
 /// An order that is overdue by more is late.
 const LATE: Duration = Duration::from_secs(1);
-/// Between two looks.
+/// Poll interval.
 const EVERY: Duration = Duration::from_millis(200);
 const SQL: &str = "
     SELECT id FROM orders
     WHERE status = 'unpaid' AND due_at < now() - $1::bigint * interval '1 millisecond'";
 
-/// When it was looked, and how many orders were late; nothing if the database did not answer.
+/// Time of the poll and how many orders were late; `None` if the database did not answer.
 type Sample = (Instant, Option<usize>);
 
-/// A task that looks until it is dropped.
+/// Polls in a task until it is dropped.
 pub struct Watch {
     samples: Arc<Mutex<Vec<Sample>>>,
     task: JoinHandle<()>,
 }
 
 impl Watch {
-    /// Looks into the database of the service. Orders whose notice was not confirmed are left out: the sweep finds them,
-    /// later.
+    /// Polls the database of the service. Orders with an unconfirmed notice are left out: the sweep finds them later.
     pub fn start(service: Arc<Service>) -> Self {
         let samples = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&samples);
@@ -45,8 +44,8 @@ impl Watch {
         Self { samples, task }
     }
 
-    /// Waits until nothing has been late for `quiet`; then when something was late for the last time after `since`, if
-    /// that was within `limit`, and in any case how many orders were late at once.
+    /// Waits until no order has been late for `quiet`, at most `limit`. Returns when the last order after `since` was late (`None` after
+    /// the limit), and the most orders that were late at one time.
     pub async fn until_calm(
         &self,
         since: Instant,

@@ -1,4 +1,4 @@
-//! The account of every message: when it was published, how often it was received or parked, and what follows.
+//! Accounts for every message: the time of its publish, how often it was received or parked, and the resulting counts.
 
 use std::{
     sync::Mutex,
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::scenario::MessageRoute;
 
-/// What a message carries: its number, and when it was published, in microseconds since the log was opened. A message that
-/// says something else is of somebody else.
+/// The body of a message: its number, and the time of its publish in microseconds since the log was opened. A message with
+/// another body is from another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub number: usize,
     sent_us: u128,
 }
 
-/// One message.
+/// The account of one message.
 #[derive(Default)]
 struct Entry {
     sent_us: u128,
@@ -26,9 +26,9 @@ struct Entry {
     parked: usize,
     late: Option<Duration>,
     confirmed: bool,
-    /// It was confirmed before the change began.
+    /// The broker confirmed the message before the change began.
     before_change: bool,
-    /// Level and timeout stay, so nothing is to park it.
+    /// Level and timeout remain, so the message must not be parked.
     stays: bool,
 }
 
@@ -44,16 +44,16 @@ struct State {
 pub struct MessageLog {
     opened: Instant,
     state: Mutex<State>,
-    /// When a message was last published, received or parked.
+    /// Time of the last publish, receipt or parking.
     last_event: Mutex<Instant>,
 }
 
-/// What became of the messages; in messages, unless it says copies.
+/// Counts of messages, or of copies if stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Published and confirmed.
     pub published: usize,
-    /// Of these, confirmed and in no consumer's hands when the change began.
+    /// Confirmed, and not delivered to a consumer, when the change began.
     pub waiting: usize,
     /// Received at least once.
     pub received: usize,
@@ -61,16 +61,16 @@ pub struct Counts {
     pub duplicates: usize,
     /// In the parking lot, and not received.
     pub parked: usize,
-    /// Of these, messages that should have been received: the change has not removed their level or timeout, or
-    /// they were confirmed before it began.
+    /// Parked messages that should have been received: the change keeps their level and timeout, or they were confirmed
+    /// before it began.
     pub misdirected: usize,
     /// Confirmed, and neither received nor parked.
     pub lost: usize,
     /// Copies received before they were due.
     pub early: usize,
-    /// Copies of messages that nobody published.
+    /// Copies of messages that the test has not published.
     pub foreign: usize,
-    /// The latest that was received, after it was due.
+    /// The largest delay of a received message after it was due.
     pub latest: Duration,
 }
 
@@ -88,7 +88,7 @@ impl MessageLog {
         *self.last_event.lock().unwrap() = Instant::now();
     }
 
-    /// A message is about to be published; its time starts now.
+    /// Adds a message before its publish; its time starts now.
     pub fn sent(&self, route: &MessageRoute) -> Tag {
         self.event();
         let mut state = self.state.lock().unwrap();
@@ -99,12 +99,12 @@ impl MessageLog {
         tag
     }
 
-    /// The broker has confirmed it. Only these can be lost.
+    /// Notes that the broker has confirmed the message. Only confirmed messages can be lost.
     pub fn confirmed(&self, tag: Tag) {
         self.state.lock().unwrap().entries[tag.number].confirmed = true;
     }
 
-    /// The change begins: what is confirmed by now has to be received as if nothing changed.
+    /// Notes the beginning of the change: messages that are confirmed already must be received as without a change.
     pub fn change_begins(&self) {
         let mut state = self.state.lock().unwrap();
         for entry in &mut state.entries {
@@ -114,7 +114,7 @@ impl MessageLog {
         state.waiting = state.entries.iter().filter(waits).count();
     }
 
-    /// A copy was received from a business queue, or from the parking lot.
+    /// Notes a copy from a business queue, or from the parking lot.
     pub fn received(&self, body: &[u8], parked: bool) {
         self.event();
         let now_us = self.now_us();
@@ -137,7 +137,7 @@ impl MessageLog {
         state.early += usize::from(now_us < entry.due_us);
     }
 
-    /// How long nothing was published, received or parked.
+    /// Returns the time since the last publish, receipt or parking.
     pub fn quiet(&self) -> Duration {
         self.last_event.lock().unwrap().elapsed()
     }

@@ -1,4 +1,4 @@
-//! What tests/it/permissions says of levels, of the plugin's exchange.
+//! The tests of tests/it/permissions for the plugin's exchange instead of levels.
 
 use crate::{
     permissions::{

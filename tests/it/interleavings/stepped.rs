@@ -1,8 +1,8 @@
 //! Sessions of one database that are stepped statement by statement, in every order that there is.
 //!
-//! An order is a list of choices: whose turn it is, of those that can go on. A session that waits for a lock cannot: that is read in
-//! the server (`pg_blocking_pids`), however long it takes to get there. Each run follows the choices of the one before it up to the
-//! last that has another one left, so every order is run once. A sample chooses at random, with a seed.
+//! An order is a list of choices: the next session, among those that can continue. A session that waits for a lock cannot; the server
+//! reports the wait (`pg_blocking_pids`), however long the session takes to get there. Each run repeats the choices of the one before
+//! up to the last with an alternative, so every order is run once. A sample chooses at random, with a seed.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::support::{
 
 pub(super) type Parameter = Box<dyn ToSql + Sync + Send>;
 
-/// Between the moment at which a statement has its snapshot, and its first lock.
+/// A gate stops a statement after its snapshot and before its first lock.
 const GATE: &str =
     "(SELECT pg_advisory_xact_lock_shared(hashtext(current_schema()), {actor}) IS NOT NULL)";
-/// Who of these waits for one of those.
+/// Lists which sessions wait at a gate, and which for a lock of these sessions.
 const WAITS: &str = "
     SELECT {gates} = ANY (blockers) AS is_at_gate, blockers && $2::int[] AS waits
     FROM unnest($1::int[]) WITH ORDINALITY AS asked (pid, n), LATERAL (SELECT pg_blocking_pids(pid) AS blockers OFFSET 0) AS found
@@ -34,7 +34,7 @@ const OPEN: &str = "SELECT pg_advisory_unlock(hashtext(current_schema()), $1)";
 const BEFORE: &str = "CREATE OR REPLACE FUNCTION begin_run() RETURNS void LANGUAGE plpgsql AS";
 const FORGET: &str = "
     DELETE FROM order_items; DELETE FROM orders; DELETE FROM closures; DELETE FROM outbox; DELETE FROM stock; DELETE FROM pauses;";
-/// Of an order that is said to be closed there is a closure, and what is final for one is not closed later by another.
+/// A reported closing has its row in `closures`, and an order that was reported as final is not closed later.
 const ANSWERED: &str = "
     UNION ALL
     SELECT 'what was answered is so', count(*), min(order_id || ' was ' || outcome) FROM (
@@ -54,10 +54,10 @@ const ANSWERED: &str = "
         SELECT order_id, event, count(*) AS times FROM outbox GROUP BY 1, 2
     ) AS events USING (order_id, event, times)
     WHERE written.order_id IS NULL OR events.order_id IS NULL";
-/// Before the server is asked what a statement waits for: nearly all have ended by then.
+/// Delay before the server is queried about a statement: nearly all have ended within it.
 const SOON: Duration = Duration::from_millis(1);
 
-/// One statement.
+/// A statement of a session.
 pub(super) struct Step {
     name: &'static str,
     sql: String,
@@ -86,22 +86,22 @@ impl Step {
         Self::new(name, name, Vec::new())
     }
 
-    /// The first one of a transaction. BEGIN alone takes neither a lock nor a snapshot: it is no step.
+    /// Begins a transaction with this step. BEGIN alone takes neither a lock nor a snapshot, so it is not a step.
     pub(super) fn begins(self) -> Self {
         Self { begins: "BEGIN ISOLATION LEVEL READ COMMITTED", ..self }
     }
 
-    /// It is a transaction of its own that has other statements around it.
+    /// Makes the step a transaction of its own, between other statements.
     pub(super) fn alone(self) -> Self {
         Self { ends: "COMMIT", ..self.begins() }
     }
 
-    /// Something of its actor's, behind it and before anybody else goes on.
+    /// Adds a statement of the same session, which runs before another session continues.
     pub(super) fn ends(self, ends: &'static str) -> Self {
         Self { ends, ..self }
     }
 
-    /// Two steps: it stops when it has its snapshot, and others may go on before it locks.
+    /// Splits the step: it stops after its snapshot, and others may continue before it locks.
     pub(super) fn with_gate(mut self) -> Self {
         let gate = format!("row.id = ANY ($1::text[]) AND {GATE}");
         self.sql = self.sql.replacen("row.id = ANY ($1::text[])", &gate, 1);
@@ -109,22 +109,22 @@ impl Step {
         Self { has_gate: true, ..self }
     }
 
-    /// Its first wait for a lock takes too long, so nobody else goes on while it waits.
+    /// Sets a short lock time-out: no other session continues during the first wait.
     pub(super) fn impatient(self) -> Self {
         Self { is_impatient: true, ..self }
     }
 
-    /// The program goes on behind such a failure.
+    /// Allows failures after which the program continues.
     pub(super) fn may_fail(self, handled: &'static [&'static str]) -> Self {
         Self { handled, ..self }
     }
 
-    /// Something of the test's, before it.
+    /// Adds a statement of the test before the step.
     pub(super) fn behind(self, first: &'static str) -> Self {
         Self { begins: first, ..self }
     }
 
-    /// Run by the test when it is done, before anybody else goes on.
+    /// Adds a statement of the test after the step, before another session continues.
     pub(super) fn then(self, then: &'static str) -> Self {
         Self { then, ..self }
     }
@@ -136,7 +136,7 @@ impl Step {
             }
             let statement = client.prepare_cached(&self.sql).await?;
             if self.is_impatient {
-                // Not before: to be prepared it may have to wait for a lock of the catalogue.
+                // Set only now: the prepare may have to wait for a lock of the catalogue.
                 client.batch_execute("SET LOCAL lock_timeout = 1").await?;
             }
             let parameters: Vec<&(dyn ToSql + Sync)> =
@@ -150,7 +150,7 @@ impl Step {
         match run.await {
             Ok(rows) => Answer { rows, failure: None },
             Err(error) => {
-                // The error comes before the server has released the locks; this answer comes after that.
+                // The server sends the error before it releases the locks, and this answer afterwards.
                 client.simple_query("").await.unwrap();
                 Answer { rows: Vec::new(), failure: Some(self.handles(&error)) }
             }
@@ -164,7 +164,7 @@ impl Step {
     }
 }
 
-/// What a step came to: rows, or a failure that the program handles, or one that it does not.
+/// The result of a step: rows, a failure that the program handles, or another one.
 pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
     failure: Option<Result<&'static str, String>>,
@@ -182,10 +182,10 @@ impl Answer {
     }
 }
 
-/// The next step by the answer to the one before it; none at the end.
+/// Returns the next step for the answer of the previous one; `None` at the end.
 pub(super) type Script = Box<dyn FnMut(Option<&Answer>) -> Option<Step> + Send>;
 
-/// Steps whatever the answers are.
+/// Returns these steps for any answers.
 pub(super) fn list(steps: impl IntoIterator<Item = Step>) -> Script {
     let mut steps: VecDeque<_> = steps.into_iter().collect();
     Box::new(move |_| steps.pop_front())
@@ -196,42 +196,42 @@ pub(super) struct Actor {
     pub(super) script: Script,
 }
 
-/// What is stepped.
+/// The sessions and the rules of an exploration.
 pub(super) struct Case {
     pub(super) actors: fn() -> Vec<Actor>,
-    /// What they find, as statements of PL/pgSQL.
+    /// The initial rows, as statements of PL/pgSQL.
     pub(super) begins: String,
-    /// What is done when all have ended.
+    /// Steps after the end of all sessions.
     pub(super) finally: fn() -> Vec<Step>,
-    /// As `sql/invariants.sql`, behind it; `$6` and `$7` are the order ids and outcomes of all answers.
+    /// Appended to `sql/invariants.sql`; `$6` and `$7` are the order ids and outcomes of all answers.
     pub(super) invariants: &'static str,
 }
 
-/// What came of it.
+/// The result of an exploration.
 #[derive(Debug)]
 pub(super) struct Explored {
-    /// Orders that were run.
+    /// Number of orders that were run.
     pub(super) orders: usize,
-    /// Those in which somebody waited for a lock.
+    /// Number of orders in which a session waited for a lock.
     pub(super) waited: usize,
-    /// The first that broke something: its steps, and what it broke.
+    /// The first violation, with its steps.
     pub(super) violation: Option<String>,
 }
 
-/// Which orders are run.
+/// The orders to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Orders {
     Every,
-    /// As many, chosen at random with this seed; one may come twice.
+    /// This number of random orders, with this seed; an order may occur twice.
     Some(usize, u64),
 }
 
-/// Runs every order, up to the first that breaks something.
+/// Runs every order, up to the first violation.
 pub(super) async fn every_order(world: &World, case: &Case) -> Explored {
     explore(world, case, Orders::Every).await
 }
 
-/// Runs these orders, up to the first that breaks something.
+/// Runs these orders, up to the first violation.
 pub(super) async fn explore(world: &World, case: &Case, orders: Orders) -> Explored {
     let sessions = Sessions::open(world, case).await;
     let (mut path, mut explored) =
@@ -254,12 +254,12 @@ pub(super) async fn explore(world: &World, case: &Case, orders: Orders) -> Explo
     }
 }
 
-/// The choices of a run: which, of how many.
+/// The choices of a run: the chosen index and the number of alternatives.
 #[derive(Default)]
 struct Path {
     choices: Vec<(usize, usize)>,
     at: usize,
-    /// For a sample: chooses, and how many runs are left.
+    /// The generator and the number of remaining runs of a sample.
     random: Option<(StdRng, usize)>,
 }
 
@@ -283,7 +283,7 @@ impl Path {
         chosen
     }
 
-    /// Turns to the next one; whether there is one.
+    /// Moves to the next run; returns whether there is one.
     fn is_next(&mut self) -> bool {
         self.at = 0;
         if let Some((_, left)) = &mut self.random {
@@ -303,11 +303,11 @@ impl Path {
 
 struct Sessions {
     of_actors: Vec<(Arc<ClientWrapper>, i32)>,
-    /// Looks, and does what a test does.
+    /// Queries the server, and runs the test's statements.
     monitor: Arc<ClientWrapper>,
-    /// Holds the gates.
+    /// Has the locks of the gates.
     gates: ClientWrapper,
-    /// All whose locks are waited for.
+    /// All sessions whose locks may be waited for.
     pids: Vec<i32>,
     reset: Statement,
     open: Statement,
@@ -318,7 +318,7 @@ struct Sessions {
 impl Sessions {
     async fn open(world: &World, case: &Case) -> Self {
         let connect = async || {
-            // It leaves the pool, and ends with what it holds.
+            // The connection leaves the pool, and its locks end with it.
             let client = Object::take(world.store.client().await.unwrap());
             let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
             (client, pid)
@@ -353,13 +353,13 @@ impl Sessions {
     }
 }
 
-/// Where a step is that has not ended.
+/// The state of a running step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
-    /// It runs.
+    /// The step runs.
     Nowhere,
     AtGate,
-    /// For a lock of another one.
+    /// The step waits for a lock of another session.
     Waits,
 }
 
@@ -374,7 +374,7 @@ struct Run<'a> {
     actors: Vec<Actor>,
     states: Vec<State>,
     steps: Vec<String>,
-    /// Orders and their outcomes.
+    /// Order ids and outcomes of all answers.
     answers: (Vec<String>, Vec<String>),
     failures: Vec<String>,
     has_waited: bool,
@@ -399,12 +399,12 @@ impl<'a> Run<'a> {
             } else if self.states.iter().all(|state| matches!(state, State::Ended)) {
                 return;
             }
-            // Where nobody can go on, the server finds the deadlock.
+            // If no session can continue, the server detects the deadlock.
             self.settle().await;
         }
     }
 
-    /// The next step of an actor, or the rest of one that stands at its gate.
+    /// Runs the next step of a session, or opens its gate.
     async fn step(&mut self, actor: usize) {
         let (name, number) = (self.actors[actor].name, i32::try_from(actor).unwrap());
         match std::mem::replace(&mut self.states[actor], State::Ended) {
@@ -449,8 +449,8 @@ impl<'a> Run<'a> {
         self.states[actor] = State::next(&mut self.actors[actor], Some(&answer));
     }
 
-    /// Until each step that runs has ended, stands at its gate, or waits for another one: seen twice, since the server looks
-    /// at one after the other.
+    /// Waits until each running step has ended, is at its gate, or waits for another one. It must see this twice, because the
+    /// server reads the sessions one after the other.
     async fn settle(&mut self) {
         let mut before = Vec::new();
         loop {
@@ -471,7 +471,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Where each of them stands that runs.
+    /// Reads the state of each running step.
     async fn look(&mut self) -> Vec<Option<Stands>> {
         let Sessions { of_actors, monitor, pids, waits, .. } = self.sessions;
         let is_running = |state: &State| matches!(state, State::Running { .. });
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
         for (actor, row) in rows.iter().enumerate() {
             if let State::Running { task, is_impatient, stands, .. } = &mut self.states[actor] {
                 *stands = match (row.get("is_at_gate"), row.get("waits")) {
-                    // It has ended since, or will soon.
+                    // The step has ended since, or will soon.
                     _ if task.is_finished() => Stands::Nowhere,
                     (true, _) => Stands::AtGate,
                     (_, true) if !*is_impatient => Stands::Waits,
@@ -497,7 +497,7 @@ impl<'a> Run<'a> {
         seen
     }
 
-    /// What does not hold in the end.
+    /// Returns the violations at the end.
     async fn broken(&mut self, case: &Case) -> Vec<String> {
         let monitor = &self.sessions.monitor;
         for step in (case.finally)() {

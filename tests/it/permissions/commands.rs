@@ -1,4 +1,4 @@
-//! The real commands, as users with the rights that are printed.
+//! The real commands, as users with the printed rights.
 
 use overdue::internals::{
     objects::mark,
@@ -28,10 +28,10 @@ async fn run_as(world: &World, user: &str, broker: Option<&str>) -> WorkerProces
     worker
 }
 
-/// A worker starts, closes what an order service publishes and puts back what is early, with the tag and without it.
+/// Asserts that a worker starts, closes published orders and requeues early ones, with the tag and without it.
 pub(crate) async fn assert_a_worker_runs(services: Services, text: &str) {
     let (world, wire) = World::with(services, text).await.wired().await;
-    // The exchange of the plugin hands on nothing before it is due.
+    // The plugin's exchange routes no message before it is due.
     let along = match world.topology.strategy {
         Strategy::DelayedExchange => None,
         _ => Some(wire.listen(&world.topology.put_back_to(), "#").await),
@@ -69,7 +69,7 @@ async fn a_worker_without_its_rights_says_which_one_and_who_prints_them() {
     let user = format!("{}-nothing", world.vhost);
     world.user_named(&user, "").await;
     world.permit(&user, ["^$", "^$", "^$"]).await;
-    // RabbitMQ 4.0 tells everybody what there is: there it starts, and consuming is what is refused.
+    // RabbitMQ 4.0 lists objects for any user: the worker starts there, and the broker refuses the consume.
     let mut worker = world.spawn(world.command_as(&["run", "--no-declare"], &user));
     worker.until_logged("ACCESS_REFUSED").await;
     worker.until_logged("`overdue permissions` prints the rights of each user").await;
@@ -84,17 +84,17 @@ async fn a_worker_without_the_tag_says_so_and_does_not_ask_for_levels() {
     let mut broker = url::Url::parse(&world.urls_of(Some(worker))[0]).unwrap();
     broker.set_port(Some(proxy.port())).unwrap();
     let process = run_as(&world, worker, Some(broker.as_str())).await;
-    // It looks for the next generation of each queue; there are two.
+    // The worker checks for the next generation of each queue; there are two.
     let looks = async || proxy.answered("NOT_FOUND");
     let first = looks().await;
     until("eight more looks", looks, |answers| *answers >= first + 16).await;
-    // Each timeout is asked once for another number of shards.
+    // The worker checks each timeout once for another number of shards.
     assert!(proxy.answered("ACCESS_REFUSED") <= 2, "{}", process.log());
     assert_eq!(process.logged("the management API is not asked"), 1, "{}", process.log());
     assert!(process.log().contains("its `management` tag"), "{}", process.log());
 }
 
-/// One order that is overdue and one that waits, in the parking lot in use and in one that was replaced.
+/// Parks one overdue order and one waiting order: in the parking lot in use and in a replaced one.
 async fn park(world: &World, orders: &[String]) {
     let queue = world.topology.parked_queue();
     let second = name_of(&queue, 2);
@@ -120,12 +120,12 @@ async fn on_call(world: &World, user: &str, orders: &[String]) -> Done {
         &["parked", "drop", "--all", "--because", "a test", "--yes"],
     ] {
         let run = world.overdue_as(arguments, user);
-        // The second parking lot is not bound yet, and the doctor finds it.
+        // The second parking lot is not bound yet, and the doctor finds that.
         let finds = arguments == ["doctor"] && run.code == Some(2);
         if run.code != Some(0) && !finds {
             return Err(format!("{arguments:?}: {run}"));
         }
-        // What is refused is not only a line among others.
+        // A refusal must not be only one line among others.
         if let Some(unknown) = run.stdout.lines().find(|line| line.contains("unknown: ")) {
             return Err(unknown.to_owned());
         }
@@ -142,7 +142,7 @@ pub(crate) async fn assert_on_call_needs_all(services: Services, text: &str, tri
     let entries: Vec<String> =
         world.topology.entries().into_iter().map(|entry| entry.exchange).collect();
     let attempts = lessened(&role, tried).into_iter().filter(|(_, lesser)| {
-        // Which place of a ladder takes what waits depends on the time that is left.
+        // The remaining time decides which place of a ladder a notice takes.
         let taken = role.needs.iter().find(|need| !lesser.needs.contains(need));
         text == DOTTED || taken.is_none_or(|need| !entries.contains(&need.object.name().to_owned()))
     });

@@ -1,4 +1,4 @@
-//! What each role does with its rights, as the program does it; the first refusal ends it.
+//! The work of each role with its rights, as the program does it; the first refusal ends it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -20,15 +20,15 @@ use crate::support::{
     wait::{PATIENCE, awaited},
 };
 
-/// Canaries are published to what lets go within it.
+/// Canaries are published to levels with at most this delay.
 const TRIED: Duration = Duration::from_secs(10); // data: of the topologies
-/// Those that come out within it are waited for.
+/// Canaries with at most this delay are awaited.
 const AWAITED: Duration = Duration::from_secs(1);
 
-/// A ladder goes place by place.
+/// A ladder changes place by place.
 const MOST_PLANS: usize = 6;
 
-/// How a role fails: what the broker said.
+/// The broker's refusal as the error of a role.
 pub(crate) type Done = Result<(), String>;
 
 fn text(error: impl std::error::Error) -> String {
@@ -59,7 +59,7 @@ fn message(exchange: &str, routing_key: &str) -> Message {
     }
 }
 
-/// Publishes one message with a confirm; nobody has to be there to take it.
+/// Publishes a message with a confirm; no queue needs to take it.
 pub(crate) async fn publish(world: &World, user: Option<&str>, exchange: &str, key: &str) -> Done {
     let publisher = Publisher::connect(&world.address_of(user), "test").await.map_err(text)?;
     match publisher.publish(message(exchange, key)).await {
@@ -92,7 +92,7 @@ fn consumed(topology: &Topology) -> Vec<String> {
     business.chain(topology.compat.iter().map(|_| topology.compat_queue())).collect()
 }
 
-/// A second generation of each queue that a worker consumes from, as a retirement leaves them.
+/// Creates a second generation of each queue that a worker consumes from, as a retirement does.
 pub(crate) async fn prepare_for_worker(world: &World, topology: &Topology) {
     let objects = topology.objects();
     for first in consumed(topology) {
@@ -135,7 +135,7 @@ pub(crate) async fn worker(world: &World, user: &str, topology: &Topology) -> Do
     publish(world, Some(user), &events, "order.closed").await
 }
 
-/// The topology administrator, on an empty virtual host: everything is created, then replaced and deleted.
+/// The topology administrator on an empty virtual host: everything is created, then replaced and deleted.
 pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology) -> Done {
     let management = world.management_of(user);
     bring(&management, topology, &BTreeSet::new()).await?;
@@ -157,7 +157,7 @@ pub(crate) async fn administrator(world: &World, user: &str, topology: &Topology
     Ok(())
 }
 
-/// Plans and applies, until nothing is left to do: what is retired goes with a later plan than what leads to it.
+/// Plans and applies until no step is left: an object is deleted by a later plan than the objects that route to it.
 pub(crate) async fn bring(
     management: &Management,
     topology: &Topology,
@@ -178,7 +178,7 @@ pub(crate) async fn bring(
 async fn carry_out(management: &Management, topology: &Topology, plan: &Plan) -> Done {
     for step in &plan.steps {
         management.apply(&step.change).await.map_err(text)?;
-        // As whoever carries out a plan does.
+        // Any client that carries out a plan does the same.
         let mark = match &step.change {
             Change::CreateQueue(queue) => mark(&topology.name, &queue.name),
             Change::CreateExchange(exchange) => topology.exchange_mark(&exchange.name),
@@ -191,13 +191,13 @@ async fn carry_out(management: &Management, topology: &Topology, plan: &Plan) ->
     Ok(())
 }
 
-/// The broker's counts are seconds old, and those of new queues are not there; this is about rights, and nothing waits.
+/// The broker's counts are seconds old, and missing for new queues. This test is about rights, so all counts are set to 0.
 async fn observed(management: &Management) -> Result<Snapshot, String> {
     let mut observed = management.observe().await.map_err(text)?;
     for queue in observed.objects.queues.keys() {
         observed.messages.insert(queue.clone(), 0);
     }
-    // Who may not list the nodes does not know what the plugin holds.
+    // A user who may not list the nodes does not know the plugin's messages.
     let exchanges = observed.objects.exchanges.values();
     let holding = exchanges.filter(|exchange| exchange.kind == "x-delayed-message");
     let held: Vec<String> = holding.map(|exchange| exchange.name.clone()).collect();
@@ -205,12 +205,12 @@ async fn observed(management: &Management) -> Result<Snapshot, String> {
     Ok(observed)
 }
 
-/// Canaries through everything that delays, to a queue that goes with the connection.
+/// Sends canaries through everything that delays, to a queue that is deleted with the connection.
 pub(crate) async fn probe(world: &World, user: &str, topology: &Topology) -> Done {
     let canaries = Canaries::new(topology, "canary1f", TRIED).ok_or("nothing lets go")?;
     let observed = Snapshot::of(topology);
     let mut canaries = canaries.with_taken_over(topology, &observed, "canary1f", TRIED);
-    // The probe itself waits to its end for one that is refused.
+    // The probe itself would wait to its end for a refused canary.
     for Canary { route, .. } in &canaries.list {
         publish(world, Some(user), &route.exchange, &route.routing_key).await?;
     }

@@ -1,7 +1,7 @@
-//! None of the rights can go: each one is taken away, by itself, and its user fails for want of it. `make test` takes some of them,
-//! `make proof PART=services` each.
+//! Each right is necessary: without it alone, its user fails for that reason. `make test` tries some rights, `make proof PART=services`
+//! each.
 //!
-//! What is taken is the list the expressions are made of, so a right that is printed is a right that is tested.
+//! The test removes rights from the list that the expressions are made of, so every printed right is tested.
 
 use futures_util::{StreamExt, stream};
 use overdue::internals::{
@@ -22,13 +22,13 @@ use crate::support::{
     samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
-/// Virtual hosts at once; a broker on two cores is busy with so many.
+/// Concurrent virtual hosts; they keep a broker on two cores busy.
 const AT_ONCE: usize = 4;
 
-/// The label of the attempt that has everything: without it, any defect would pass for a missing right.
+/// The label of the attempt with all rights: without it, any defect would pass for a missing right.
 const COMPLETE: &str = "complete";
 
-/// What was taken away, and what the broker's refusal has to name.
+/// The removed right, and the object that the broker's refusal must name.
 #[derive(Clone)]
 pub(super) struct Taken {
     what: String,
@@ -41,10 +41,10 @@ impl Taken {
     }
 }
 
-/// Which rights are taken away.
+/// The rights to remove.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// Three of a role, chosen by a fixed seed.
+    /// Three rights of a role, chosen by a fixed seed.
     Some,
     Each,
 }
@@ -58,12 +58,12 @@ impl Tried {
     }
 }
 
-/// The role as it is.
+/// The unchanged role.
 fn complete(role: &Role) -> (Taken, Role) {
     (Taken::of(COMPLETE, ""), role.clone())
 }
 
-/// The role as it is, then with some of its needs missing, or with each, and with each tag that is less.
+/// The unchanged role, then with some of its needs missing, or with each, and without its tag.
 pub(super) fn lessened(role: &Role, tried: Tried) -> Vec<(Taken, Role)> {
     [complete(role)].into_iter().chain(tried.of(without_one(role))).collect()
 }
@@ -76,7 +76,7 @@ fn without_one(role: &Role) -> Vec<(Taken, Role)> {
         if let Reach::Topology { later, .. } = &mut lesser.reach {
             later.remove(&(need.right, need.object.clone()));
         }
-        // Over HTTP the broker does not say what it was, and our step names what was declared, not what it leads to.
+        // Over HTTP the broker does not name the object, and our step names the declared object instead of its target.
         let indirect = need.why.starts_with("be the ");
         let named = if indirect { "" } else { need.object.name() };
         all.push((Taken::of(&format!("{}: {need:?}", role.name), named), lesser));
@@ -88,7 +88,7 @@ fn without_one(role: &Role) -> Vec<(Taken, Role)> {
     all
 }
 
-/// Every attempt that did not end as it should: the complete one well, all others in the refusal of just that.
+/// Returns the wrong attempts: the complete one must succeed, all others must fail with a refusal of their right.
 pub(super) fn needless(attempts: Vec<(Taken, Done)>) -> Vec<String> {
     assert!(attempts.len() > 1);
     let wrong = attempts.into_iter().filter_map(|(Taken { what, named }, done)| match done {
@@ -126,7 +126,7 @@ pub(crate) async fn assert_publisher_and_worker_need_all(
 pub(crate) async fn assert_administrator_needs_all(services: Services, text: &str, tried: Tried) {
     let topology = Topology::parse(text).unwrap();
     let administrator = role(&topology, "topology");
-    // What is the same with levels is tried there.
+    // Rights that are the same with levels are tried with levels.
     let known = if text == DOTTED { Vec::new() } else { role(&dotted(), "topology").needs };
     let mut lesser = without_one(&administrator);
     lesser.retain(|(_, lesser)| {
@@ -138,7 +138,7 @@ pub(crate) async fn assert_administrator_needs_all(services: Services, text: &st
     let lesser = [complete(&administrator)].into_iter().chain(tried.of(lesser));
     let attempts = stream::iter(lesser).map(|(taken, lesser)| {
         let (topology, services, text) = (topology.clone(), services.clone(), text.to_owned());
-        // Tasks of their own: while one deletes its world the others go on.
+        // On tasks of their own, so that one can delete its world while the others continue.
         tokio::spawn(async move {
             let world = World::bare(services, &text).await;
             let user = login(&world, &lesser, &request(&world)).await;
@@ -157,7 +157,7 @@ async fn assert_everyone_needs_all(tried: Tried) {
             assert_publisher_and_worker_need_all(Services::main(), text, tried);
         let administrator = assert_administrator_needs_all(Services::main(), text, tried);
         let on_call = async {
-            // It has no other rights with a taken over exchange.
+            // The role has no other rights with a taken-over exchange.
             if text != texts[2] {
                 assert_on_call_needs_all(Services::main(), text, tried).await;
             }

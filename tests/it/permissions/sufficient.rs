@@ -1,4 +1,4 @@
-//! The printed rights suffice.
+//! The printed rights are sufficient.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::support::{
     samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
-/// The definitions are imported as they are printed; only passwords are set, since they have none.
+/// Imports the printed definitions; the test adds passwords, which they lack.
 pub(super) async fn import(world: &World, topology: &Topology, routing_keys: bool) -> Vec<String> {
     let mut request = request(world);
     request.routing_keys = routing_keys;
@@ -48,7 +48,7 @@ pub(crate) async fn assert_everyone_can_work(services: Services, text: &str) {
     assert_eq!(drive::worker(&world, &worker, &topology).await, Ok(()));
 }
 
-/// With the rights that are printed for the first of them, through all others and back.
+/// Changes the first strategy into all others and back, with the rights that are printed for the first.
 pub(crate) async fn assert_strategies_can_change(services: Services, texts: &[String]) {
     let changes = texts.iter().map(async |first| {
         let world = World::bare(services.clone(), first).await;
@@ -76,7 +76,7 @@ async fn the_administrators_rights_outlive_another_strategy() {
     assert_strategies_can_change(Services::main(), &[DOTTED.to_owned(), dotted_ladder()]).await;
 }
 
-/// Levels and timeouts come and go without the broker's administrator.
+/// Levels and timeouts change without the broker's administrator.
 #[apply(world_test)]
 async fn the_administrators_rights_outlive_an_edited_topology() {
     let topology = dotted();

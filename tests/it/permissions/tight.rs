@@ -1,4 +1,4 @@
-//! The rights reach no further: neighbours by name, and objects of the topology that a role has no business with.
+//! The rights reach no further: neighbours by name, and objects of the topology that a role does not need.
 
 use overdue::internals::{
     objects::{Objects, Queue},
@@ -14,7 +14,7 @@ use crate::support::{
     samples::{DOTTED, dotted, dotted_compat, dotted_ladder},
 };
 
-/// As the parking lot of `a.b`, by another name.
+/// A queue like the parking lot of `a.b`, under another name.
 fn queue(name: &str) -> Change {
     let topology = dotted();
     let Objects { queues, .. } = topology.objects();
@@ -25,7 +25,7 @@ fn assert_refused(what: &str, done: &Done) {
     assert!(done.as_ref().is_err_and(|error| is_refusal(error)), "{what}: {done:?}");
 }
 
-/// What each role may not publish to, and not consume from, beside what nobody may.
+/// The objects that each role may not publish to or consume from, in addition to those that are closed to all.
 pub(crate) struct Closed<'a> {
     pub(crate) publisher: [&'a [&'a str]; 2],
     pub(crate) worker: [&'a [&'a str]; 2],

@@ -1,4 +1,4 @@
-//! The page that explains it is run, statement by statement and command by command.
+//! Runs the page about `schedule()`, statement by statement and command by command.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::{
     support::{Services, World, process::finish, programs::program},
 };
 
-/// What stands around the lines of the page: the connection of a user that may do no more than the page grants, and the id.
+/// Code around the lines of the page: the connection of a user with only the page's rights, and the id.
 const PROGRAMS: [(&str, &str, &str); 5] = [
     (
         "python",
@@ -59,7 +59,7 @@ LINES",
     ),
 ];
 
-/// Runs the lines of a program, or their statement where none is around them. False where the machine lacks the language.
+/// Runs the lines of a program, or their statement if there is no program. Returns false if the machine lacks the language.
 async fn makes_an_order(world: &World, shop: &str, language: &str, lines: &str) -> bool {
     world.sql(&format!("GRANT INSERT ON orders TO {}", world.schema)).await;
     let lines = lines.replace("overdue.", &format!("{}.", world.schema));
@@ -97,7 +97,7 @@ async fn the_page_leads_from_init_to_closed_orders() {
     let worker = worker.expect("the page runs a worker");
     assert!(!worker.log().contains("ERROR"), "{}", worker.log());
 
-    // The triggers of the table of its own: a new row, a moved deadline, and what changes nothing.
+    // Triggers of the own table: a new row, a moved deadline, and an update without a change.
     let held = async || world.rows_of("scheduled_notices WHERE order_id = '900'").await;
     drop(worker);
     world.sql("INSERT INTO purchase VALUES (900, 10, now() + interval '1 day'), (901, 20, now()), (902, 10, NULL), (903, 10, 'infinity')").await;
@@ -137,7 +137,7 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
                 WHERE n.due_at IN (o.due_at, o.ship_by, o.confirm_by)";
     assert_eq!(world.number(same).await, 5, "the old deadline of o-1 aside");
 
-    // Without its tables, or without a timeout that they are for, it says so.
+    // The command reports missing tables, and a missing timeout.
     fs::write(
         world.topology_file(),
         crate::support::world::TOPOLOGY
@@ -146,6 +146,6 @@ async fn the_triggers_of_the_reference_tables_schedule_each_deadline() {
     .unwrap();
     let run = world.overdue(&["database", "init", "--trigger", "--yes"]).exits(78);
     assert!(run.stderr.contains("docs/publishing-from-sql.md"), "{run}");
-    // Nor does it remove what the triggers call.
+    // It does not remove a timeout that a trigger calls.
     assert_eq!(world.rows_of("schedule_timeouts WHERE removed_at IS NOT NULL").await, 0);
 }

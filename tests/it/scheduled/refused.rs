@@ -1,10 +1,10 @@
-//! What cannot be published: refused where it is written, set aside where it was written all the same.
+//! Notices that cannot be published: `schedule()` refuses them, and the relay moves others away with the reason.
 
 use overdue::internals::{order::OrderId, store::Store};
 
 use crate::support::{Parked, World, samples::HALF_HOUR};
 
-/// Message and hint of a statement that is refused.
+/// Message and hint of a refused statement.
 async fn refusal(world: &World, sql: &str) -> String {
     let client = world.store.client().await.unwrap();
     let error = client.query(&format!("SELECT {sql}"), &[]).await.expect_err(sql);
@@ -35,14 +35,14 @@ async fn a_bad_row_is_refused_in_the_transaction_of_its_order() {
         texts.push(refusal(&world, sql).await);
     }
     insta::assert_snapshot!(texts.join("\n"));
-    // The order is not there either.
+    // The order does not exist either.
     let client = world.store.client().await.unwrap();
     let both = "INSERT INTO orders (id, due_at) VALUES ('o', schedule('o', 'unpiad', '1 min'))";
     assert!(client.execute(both, &[]).await.is_err());
     assert_eq!((world.rows_of("orders").await, world.rows_of("scheduled_notices").await), (0, 0));
 }
 
-/// Of the worker, or of the `database init`, that was last.
+/// The delay is from the last worker or `database init`.
 #[apply(world_test)]
 async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
     let world = World::of_tables().await;
@@ -67,21 +67,21 @@ async fn without_an_interval_it_is_the_delay_of_the_topology_file() {
     assert!(refused.contains("different delays: 00:30:00, 02:00:00"), "{refused}");
     world.store.set_timeouts("returns", &[], &["unpaid".to_owned()]).await.unwrap();
     assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
-    // One that was removed is not brought back by a worker with an older file, whatever that says.
+    // A worker with an older file does not restore a removed timeout, whatever the file contains.
     world.store.register_timeouts("returns", &[("unpaid", 4 * HALF_HOUR)]).await.unwrap();
     assert_eq!(due().await, "00:30:00 00:30:00 00:30:00");
     let unknown = refusal(&world, "schedule('o', 'unpiad')").await;
     assert!(unknown.contains("there is no timeout `unpiad`; there is `unpaid`"), "{unknown}");
 }
 
-/// Function and worker agree on what an order id is.
+/// Function and worker have the same rule for order ids.
 #[apply(world_test)]
 async fn the_function_takes_the_ids_that_a_message_can_carry() {
     let world = World::of_tables().await;
     world.knows_timeouts().await;
     let client = world.store.client().await.unwrap();
     let sql = "SELECT schedule($1::text, 'unpaid', '40 minutes')";
-    // Each character that PostgreSQL's text can hold, up to the end of general punctuation, and some beyond.
+    // Each character of a PostgreSQL text, up to the end of general punctuation, and some beyond.
     let characters = (1..=0x3100).chain([0xfeff, 0x1_f600, 0x10_ffff]).filter_map(char::from_u32);
     let source = "SELECT substring(prosrc FROM $r$order_id ~ '(\\[[^']*\\])'$r$) FROM pg_proc
                   WHERE oid = 'schedule_at(text, text, timestamptz)'::regprocedure";
@@ -106,7 +106,7 @@ async fn the_function_takes_the_ids_that_a_message_can_carry() {
     }
 }
 
-/// Rows of a table whose constraints somebody has dropped, written past the function.
+/// Rows written without the function, into a table whose constraints were dropped.
 #[apply(world_test)]
 async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     let (world, wire) = World::new().await.wired().await;
@@ -136,7 +136,7 @@ async fn bad_rows_between_good_ones_are_set_aside_with_their_reason() {
     insta::assert_snapshot!(reasons.join("\n"));
 }
 
-/// Neither an old worker nor another topology that has it, too, brings it back.
+/// Neither an old worker nor another topology with the timeout restores it.
 #[apply(world_test)]
 async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     let world = World::new().await;
@@ -159,7 +159,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     };
     assert!(!init(&with).contains("removes"));
     taken().await;
-    // It is named before anything is changed.
+    // The command names the timeout before any change.
     std::fs::write(world.topology_file(), &without).unwrap();
     let unasked = world.overdue(&["database", "init"]).exits(64);
     assert!(unasked.stdout.contains("removes the timeout `unclaimed`, which "), "{unasked}");
@@ -177,7 +177,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     refused().await;
     drop(old);
 
-    // Both have it; one gives it up.
+    // Both topologies have the timeout; one gives it up.
     world.store.register_timeouts("returns", &[("unclaimed", HALF_HOUR)]).await.unwrap();
     taken().await;
     world.store.set_timeouts("returns", &[], &["unclaimed".to_owned()]).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_timeout_that_was_taken_out_of_the_file_is_refused() {
     taken().await;
 }
 
-/// What runs as the owner looks at nothing of the caller's.
+/// Functions with the owner's rights use no object of the caller.
 #[apply(world_test)]
 async fn tables_and_functions_of_the_caller_are_not_used() {
     let world = World::of_tables().await;

@@ -1,4 +1,4 @@
-//! A timeout that is removed while triggers schedule for it.
+//! A timeout is removed while triggers schedule notices for it.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ async fn known(world: &World) -> i64 {
     world.rows_of("schedule_timeouts WHERE removed_at IS NULL").await
 }
 
-/// Before, each payment failed from then on.
+/// A former defect made each later payment fail.
 #[apply(world_test)]
 async fn the_triggers_of_the_reference_tables_go_with_their_timeouts() {
     let world = World::of_tables().await;
@@ -59,7 +59,7 @@ async fn the_triggers_of_the_reference_tables_get_the_new_name_of_their_timeout(
     }
 }
 
-/// Of a partitioned table, too; where another topology has the timeout, it goes on.
+/// Includes triggers of a partitioned table; a timeout of another topology continues.
 #[apply(world_test)]
 async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
     let world = World::of_tables().await;
@@ -94,7 +94,7 @@ async fn a_timeout_that_a_trigger_of_others_calls_is_not_removed() {
     assert!(!run.stdout.contains("leaves"), "{run}");
 }
 
-/// Who may not drop them is told so before anything is changed.
+/// A user without the right to drop them gets an error before any change.
 #[apply(world_test)]
 async fn triggers_on_a_table_of_another_role_are_not_dropped() {
     let world = World::of_tables().await;
@@ -108,7 +108,7 @@ async fn triggers_on_a_table_of_another_role_are_not_dropped() {
     assert!(run.stderr.contains(drop), "{run}");
 }
 
-/// A column without a time zone: read in the zone of the session as ever, or in the one that the trigger names.
+/// A column without a time zone: the trigger uses the zone of the session, or the zone that it names.
 #[apply(world_test)]
 async fn a_deadline_without_a_time_zone_is_read_in_the_zone_of_its_trigger() {
     let world = World::of_tables().await;
@@ -125,7 +125,7 @@ async fn a_deadline_without_a_time_zone_is_read_in_the_zone_of_its_trigger() {
         ("America/New_York", " late if the column has UTC"),
     ];
     let written = async |zone: &str| {
-        // Winter, and one that is not there in New York: the clock leaps from 2 to 3.
+        // Winter, and a time that does not exist in New York: the clock leaps from 2 to 3.
         let insert = format!(
             "SET LOCAL TimeZone = '{zone}';
              INSERT INTO purchase VALUES (1, '2027-01-15 17:00'), (2, '2027-03-14 02:30'), (3, NULL), (4, 'infinity')"
@@ -168,7 +168,7 @@ async fn a_deadline_without_a_time_zone_is_read_in_the_zone_of_its_trigger() {
         assert_eq!(written(zone).await, ["1 2027-01-15 17:00", "2 2027-03-14 02:30"], "{zone}");
     }
     assert!(!world.overdue(&INIT).stdout.contains("without a time zone"));
-    // Where the column has one, the argument changes nothing.
+    // If the column has a zone, the argument has no effect.
     world.sql("ALTER TABLE purchase ALTER \"Pay until\" TYPE timestamptz USING \"Pay until\" AT TIME ZONE 'UTC'").await;
     assert_eq!(written("Asia/Tokyo").await, ["1 2027-01-15 08:00", "2 2027-03-13 17:30"]);
 }

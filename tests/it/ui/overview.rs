@@ -1,10 +1,10 @@
-//! The overview: what it says, and that it is live for as long as the session is.
+//! The overview: its content, and its live updates until the end of the session.
 
 use reqwest::{Method, Response, StatusCode};
 
 use crate::support::{World, until, wait::awaited};
 
-/// What comes next of a page that is live.
+/// Returns the next event of a live page.
 async fn event(stream: &mut Response) -> String {
     let mut text = String::new();
     while !text.ends_with("\n\n") {

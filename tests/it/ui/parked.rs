@@ -1,4 +1,4 @@
-//! The parking lot on the page: what lies there, putting it back, dropping it, and texts of others that stay texts.
+//! The parking lot on the page: its messages, replay and drop; texts of others remain texts.
 
 use lapin::{
     BasicProperties,
@@ -12,7 +12,7 @@ use crate::{
     support::{World, text, ui::Visitor, until},
 };
 
-/// Looks until the parking lot was read.
+/// Polls until the parking lot was read.
 async fn listed(visitor: &Visitor, path: &str) -> String {
     let look = async || visitor.page(path).await.1;
     until("the list", look, |page| !page.contains("is being read")).await
@@ -31,7 +31,7 @@ fn id_of<'a>(page: &'a str, order: &str) -> &'a str {
     id.split('"').next().unwrap()
 }
 
-/// What a question says that it has shown.
+/// The `seen` value of a confirmation.
 async fn seen(visitor: &Visitor, fields: &[(&str, &str)]) -> String {
     let asked = visitor.form("/parked/ask", fields).send().await.unwrap().text().await.unwrap();
     values(&asked, "seen")[0].to_owned()
@@ -95,7 +95,7 @@ async fn selected_messages_are_put_back_after_a_question() {
         assert!(asked.contains(said), "no {said} in\n{asked}");
     }
     assert_eq!(values(&asked, "message").len(), 3);
-    // Nothing was done yet.
+    // No message was replayed or dropped yet.
     crate::parked::all_back(&world, 7).await;
     for rate in ["", "0", "-1", "many"] {
         let fields = [&fields[..], &[("rate", rate)]].concat();
@@ -164,7 +164,7 @@ async fn a_right_that_is_missing_is_named() {
     crate::parked::all_back(&world, 7).await;
 }
 
-/// However long ago that was, and whoever has read the parking lot since.
+/// The time since the confirmation does not matter, nor do other readings of the parking lot meanwhile.
 #[apply(world_test)]
 async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     let world = furnished().await;
@@ -195,7 +195,7 @@ async fn what_a_question_has_shown_is_dropped_and_nothing_else() {
     assert_eq!(wire.take(crate::parked::LOT).await.unwrap().body, b"second");
 }
 
-/// What a reading holds is missing there.
+/// The messages that a reading has unacked would be missing.
 #[apply(world_test)]
 async fn nobody_who_only_looks_reads_beside_whoever_takes_messages_out() {
     let world = furnished().await;
@@ -224,7 +224,7 @@ async fn nobody_who_only_looks_reads_beside_whoever_takes_messages_out() {
 
 const MARKUP: &str = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'`\u{202e}\r\n";
 
-/// Whoever may publish decides what stands there.
+/// Any publisher can write these texts.
 #[apply(world_test)]
 async fn nothing_of_a_message_becomes_markup() {
     let (world, wire) = World::new().await.wired().await;
@@ -234,7 +234,7 @@ async fn nothing_of_a_message_becomes_markup() {
     headers.insert(ShortString::from(MARKUP), text(MARKUP));
     let properties =
         || BasicProperties::default().with_headers(headers.clone()).with_message_id(MARKUP.into());
-    // An order id takes no line break.
+    // An order id contains no line break.
     let order = MARKUP.trim_end();
     for body in [order.as_bytes(), MARKUP.as_bytes(), b"\xff</pre><script>alert(1)</script>"] {
         wire.publish("orders.park", MARKUP, properties(), body).await;

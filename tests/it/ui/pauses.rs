@@ -1,4 +1,4 @@
-//! Pauses on the page: made, seen, and ended, each after a question.
+//! Pauses on the page: made, seen, and ended, each after a confirmation.
 
 use reqwest::StatusCode;
 

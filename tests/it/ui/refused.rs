@@ -1,4 +1,4 @@
-//! What `overdue ui` refuses: other hosts, other origins, forms of others, and whatever is too much.
+//! Refusals of `overdue ui`: other hosts, other origins, forms of others, and oversized or excess requests.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn nobody_sees_a_page_without_a_session() {
     assert_eq!(visitor.page("/").await.0, StatusCode::OK);
 }
 
-/// DNS rebinding: a page of somebody else whose name leads to this address.
+/// DNS rebinding: the name of an attacker's page resolves to this address.
 #[apply(world_test)]
 async fn a_host_that_is_not_known_is_refused() {
     let world = World::empty().await;
@@ -144,7 +144,7 @@ async fn other_methods_large_forms_and_other_paths_are_refused() {
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
         assert!(!page.contains("root:"), "{path}");
     }
-    // Nothing that was asked for becomes the way to somewhere else.
+    // No part of a request becomes a redirect to another host.
     for path in ["//evil.example/", "/login?next=//evil.example", "/logout?to=https://evil.example"]
     {
         let response = visitor.request(Method::GET, path).send().await.unwrap();
@@ -153,7 +153,7 @@ async fn other_methods_large_forms_and_other_paths_are_refused() {
     }
 }
 
-/// A thousand who say nothing, and then somebody with a session.
+/// A thousand silent connections, and then a client with a session.
 #[apply(world_test)]
 async fn many_connections_and_slow_ones_keep_nobody_out() {
     let world = World::empty().await;
@@ -164,17 +164,17 @@ async fn many_connections_and_slow_ones_keep_nobody_out() {
     for at in 0..1_000 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         if at % 2 == 0 {
-            // Its connection may have made way already.
+            // The server may have closed this connection already.
             let _sent = stream.write_all(b"POST / HTTP/1.1\r\nHost: loc").await;
         }
         silent.push(stream);
     }
     assert_eq!(visitor.page("/").await.0, StatusCode::OK);
-    // The oldest have made way: the server keeps as many as it said.
+    // The server has closed the oldest connections, and keeps the announced number.
     let first = &mut silent[0];
     let closed = awaited("the end of the oldest", first.read(&mut [0; 1])).await;
     assert!(closed.map_or(true, |bytes| bytes == 0));
-    // A connection closes a moment after it has made way.
+    // A connection closes a moment later.
     let kept = async || count_open(&mut silent).await;
     until("the others have made way, too", kept, |kept| *kept <= 128).await;
 }
@@ -203,7 +203,7 @@ async fn no_token_and_no_session_is_in_the_log() {
     }
 }
 
-/// What no browser would send.
+/// Requests that no browser would send.
 #[apply(world_test)]
 async fn requests_that_contradict_themselves_are_refused() {
     let world = World::empty().await;

@@ -23,7 +23,7 @@ async fn every_level_and_timeout_answers() {
     }
     assert_eq!(canaries[2]["bound"], json!(["orders.unpaid"]));
     assert_eq!(report["probe"]["not_tried"], json!(["30m"]));
-    // Each business queue has its canary, and nothing is parked.
+    // Each business queue has its canary, and no message is parked.
     let canary = &world.take("orders.unpaid").await[0];
     assert!(canary["properties"]["headers"]["x-overdue-canary"].is_string(), "{canary}");
     assert_eq!(world.take("orders.unshipped").await.len(), 1);
@@ -44,7 +44,7 @@ async fn a_level_that_lets_go_early() {
     let world = applied().await;
     world.policy("policies", "short", r"^orders\.delay\.30m$", json!({ "message-ttl": 500 })).await;
     world.until_policy("orders.delay.30m", "short").await;
-    // Of half an hour enough is left to be early by, however slow the machine is.
+    // Half an hour leaves enough time to be early, however slow the machine is.
     let run = world.overdue(&["verify", "--probe", "--within", "30m"]).exits(2);
     assert!(run.stdout.contains("level 30m: its canary came "), "{run}");
     assert!(run.stdout.contains(" ms early"), "{run}");
@@ -72,7 +72,7 @@ async fn a_user_without_rights() {
     }
 }
 
-/// The broker ends the channel of what it refuses.
+/// The broker closes the channel of a refused message.
 #[apply(world_test)]
 async fn a_canary_that_is_refused_is_the_only_one() {
     let world = applied().await;
@@ -95,7 +95,7 @@ async fn a_worker_acks_canaries() {
     };
     let mut worker = world.started(debug).await;
     world.overdue(&["verify", "--probe", "--within", "20s"]).exits(0);
-    // A stop before a canary was settled would give it back.
+    // A stop before a canary was settled would requeue it.
     let settled = |log: &String| {
         let of = |timeout| log.contains(&format!("batch committed timeout=\"{timeout}\""));
         of("unpaid") && of("unshipped")

@@ -1,4 +1,4 @@
-//! What a broker version cannot do.
+//! Features that a broker version lacks.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use overdue::internals::topology::{
 
 use crate::samples::{WITHOUT_FINDINGS, edited};
 
-/// Which rules find something in three files, version by version; then their texts.
+/// Rules with a finding in three files, version by version; then their texts.
 #[test]
 fn what_each_version_lacks() {
     let classic = edited("type = \"quorum\"\ndelivery_limit = 20", "type = \"classic\"");

@@ -35,7 +35,7 @@ fn documented(page: &str) -> BTreeMap<&str, String> {
 #[test]
 fn every_rule_is_documented() {
     let of_files = RULES.iter().map(|rule| (rule.name, rule.severity.to_string()));
-    // The parser's own finding is no rule of the list.
+    // The parser's own finding is not a rule of the list.
     let of_files: BTreeMap<&str, String> =
         of_files.chain([("syntax", "error".to_owned())]).collect();
     assert_eq!(documented(OF_FILES), of_files);
@@ -43,7 +43,7 @@ fn every_rule_is_documented() {
     assert_eq!(documented(OF_OBJECTS), of_objects.collect());
 }
 
-/// The first cells of the rows below `header`: what is quoted in them.
+/// The quoted words in the first cells of the rows below `header`.
 fn first_cells<'p>(page: &'p str, header: &str) -> BTreeSet<&'p str> {
     let (_, table) = page.split_once(header).expect("a table");
     let rows = table.lines().skip(2).map_while(|row| row.strip_prefix("| ")?.split_once(" | "));
@@ -110,7 +110,7 @@ fn names_are_unique_and_plain() {
     assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
 }
 
-/// `delay.ladder.max`: every key that has a value of its own, and says what it is, with its schema.
+/// `delay.ladder.max`: every key with a value and a description, with its schema.
 fn keys(schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
     for (key, of) in schema["properties"].as_object().expect("a table") {
         let key = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -124,7 +124,7 @@ fn keys(schema: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// The first two cells of each row below `header`, without the quotes of the key.
+/// The first two cells of each row below `header`, with the key unquoted.
 fn rows<'p>(page: &'p str, header: &str) -> BTreeMap<String, &'p str> {
     let (_, table) = page.split_once(header).expect("a table");
     let rows = table.lines().skip(2).map_while(|row| row.strip_prefix("| `")?.split_once("` | "));
@@ -138,7 +138,7 @@ fn grouped(number: u64) -> String {
     groups.collect::<Vec<_>>().join(",")
 }
 
-/// The row of a key that has bounds names them.
+/// Asserts that the row of a key names its bounds.
 fn assert_bounds(page: &str, key: &str, schema: &Value) {
     let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
     let variants = schema["anyOf"].as_array().into_iter().flatten().chain([schema]);

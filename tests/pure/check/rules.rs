@@ -1,4 +1,4 @@
-//! What a person reads about a `topology.toml`: the place, what is written there, what is wrong, and the way out.
+//! The findings about a `topology.toml`: the place, its content, the mistake, and the correction.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -88,7 +88,7 @@ const EDITS: &[(&str, &str)] = &[
     ("[queues]", "[compat.x-delay]\nexchange = \"orders.x\"\n\n[queues]"),
 ];
 
-/// The rule, the place and the way out of each, as people and programs read them.
+/// The rule, the place and the correction of each finding, as people and programs read them.
 #[test]
 fn each_mistake_is_found_by_its_rule_at_its_place() {
     let mut reports = Vec::new();
@@ -108,7 +108,7 @@ fn nothing_is_said_about_good_files() {
     assert_eq!(findings(WITHOUT_FINDINGS), []);
     let equal = edited("[\"5s\", \"30s\"]\n", "[\"5s\", \"30s\", \"30s\"]\n");
     assert_eq!(findings(&equal), []);
-    // A timeout that treats all orders alike is no mistake, whatever others do.
+    // A timeout for orders of every category is no mistake, also next to timeouts with categories.
     let alike = edited("[retry]", "[[timeout]]\nname = \"unshipped\"\nafter = \"30m\"\n\n[retry]");
     assert_eq!(findings(&alike), []);
     let repository = findings(include_str!("../../../topology.toml"));
@@ -157,7 +157,7 @@ fn rules_that_meet() {
     let ladder = with("ladder").replace("levels = [\"5s\", \"30s\", \"5m\", \"30m\"]\n", "");
     let ladder = ladder.replace("[queues]", "[delay.ladder]\nmax = \"10m\"\n\n[queues]");
     for (text, expected) in [
-        // A short level, used as a retry, and listed: only the retry is the mistake.
+        // A short level that is listed and used as a retry: only the retry is the mistake.
         (levels.replace("[\"5s\", \"30s\"", "[\"999ms\", \"5s\", \"30s\""), &["retry-short"][..]),
         (
             levels.replace("\"quorum\"", "\"classic\"").replace("= 20", "= 1"),
@@ -183,7 +183,7 @@ fn rules_that_meet() {
     }
 }
 
-/// Unknown and missing keys, other types, unknown words: all that can be said before the rules.
+/// Unknown and missing keys, other types, unknown words: the findings before the rules.
 #[test]
 fn every_key_and_value_that_cannot_be_used_is_reported_at_once() {
     let text = r#"nmae = "orders"

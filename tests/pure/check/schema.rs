@@ -1,4 +1,4 @@
-//! The schema for editors takes what the check takes. Keys, types, words and bounds are checked by it anyway.
+//! The schema for editors accepts what the check accepts. The check validates keys, types, words and bounds by it anyway.
 
 use fancy_regex::Regex;
 use overdue::internals::topology::{
@@ -8,7 +8,7 @@ use overdue::internals::topology::{
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// What the schema says about one text.
+/// Whether a text fits the schema.
 fn fits(schema: &Value, text: &str) -> bool {
     let matches = |pattern: &Value| {
         let regex = pattern.as_str().map(|regex| Regex::new(regex).expect("a pattern"));
@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// The pattern of a level is the parser's grammar, but for the last digits of ten years.
+/// The pattern of a level is the parser's grammar, except for the last digits of ten years.
 #[test]
 fn the_pattern_of_a_level() {
     let level = level_schema();
@@ -65,7 +65,7 @@ fn the_pattern_of_a_level() {
     {
         assert!(bad.parse::<Level>().is_err() && !fits(&level, bad), "{bad}");
     }
-    // Over ten years by less than a digit.
+    // This level is over ten years by less than a digit.
     assert!("3651d".parse::<Level>().is_err() && fits(&level, "3651d"));
 }
 

@@ -3,7 +3,7 @@
 use overdue::internals::objects::overlap;
 use proptest::{collection, prelude::*};
 
-/// What RabbitMQ documents, word by word.
+/// Matches as RabbitMQ documents it, word by word.
 fn matches(pattern: &[&str], key: &[&str]) -> bool {
     match pattern {
         [] => key.is_empty(),
@@ -41,7 +41,7 @@ fn pattern() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn patterns_overlap_where_a_key_matches_both(one in pattern(), other in pattern()) {
-        // A key that both match needs no more words than both patterns have together.
+        // A key that both match has at most the words of both patterns.
         let both = keys(6).iter().any(|key| matches(&words(&one), key) && matches(&words(&other), key));
         prop_assert_eq!(overlap(&one, &other), both, "{:?} and {:?}", one, other);
         prop_assert_eq!(overlap(&other, &one), both);
@@ -61,7 +61,7 @@ fn the_patterns_of_a_topology() {
     assert!(overlap("#", "") && !overlap("*", ""));
 }
 
-/// Foreign bindings are anything: it may not take longer than the patterns are long.
+/// Bindings of others can have any pattern: the time must not exceed their length.
 #[test]
 fn many_wildcards_cost_nothing() {
     let hashes = vec!["#"; 127].join(".");

@@ -1,4 +1,4 @@
-//! Facts to be judged: where all is well, and where nothing answers.
+//! Facts for the checks: a healthy system, and one where nothing answers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use overdue::internals::{
 
 use crate::samples::two_timeouts;
 
-/// Everything as it should be, with one worker at work.
+/// A healthy system with one active worker.
 pub(super) fn well() -> Facts {
     Facts {
         topology: Ok(two_timeouts()),
@@ -107,7 +107,7 @@ fn api() -> ApiFacts {
     }
 }
 
-/// A server with nothing odd about it.
+/// A server without a finding.
 pub(super) fn server() -> Server {
     Server {
         user: User::Other("overdue".to_owned()),
@@ -130,7 +130,7 @@ pub(super) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
     Table { name: name.to_owned(), exists, lacks }
 }
 
-/// Neither a topology, nor a broker, nor a database.
+/// A system without topology, broker and database.
 pub(super) fn silent() -> Facts {
     let gap = |reason: &str| Gap::new(reason, "start it");
     let mut facts = well();

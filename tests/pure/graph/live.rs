@@ -1,4 +1,4 @@
-//! What waits, on the picture: the generation in use, and retired queues that drain.
+//! Waiting messages in the picture: the generation in use, and retired queues that drain.
 
 use overdue::internals::{
     graph::{Count, Graph, Live, mermaid},
@@ -8,7 +8,7 @@ use overdue::internals::{
 
 use crate::samples::WITHOUT_FINDINGS;
 
-/// A broker after the type of the queues changed and a level and a timeout went: what waited drains.
+/// A broker after a change of the queues' type and the removal of a level and a timeout; waiting messages drain.
 fn changed() -> (Topology, Snapshot) {
     let mut then = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
     then.queue_type = QueueType::Classic;
@@ -69,7 +69,7 @@ fn a_broker_without_the_topology() {
     assert_eq!(queues, vec![Count::Absent; topology.objects().queues.len()]);
 }
 
-/// What only shares the prefix is somebody else's.
+/// A queue that only shares the prefix belongs to another program.
 #[test]
 fn foreign_queues_are_not_shown() {
     let topology = Topology::parse(WITHOUT_FINDINGS).expect("the good file");
@@ -89,7 +89,7 @@ fn counts_have_commas() {
     assert_eq!(Count::Messages(u64::MAX).to_string(), "18,446,744,073,709,551,615");
 }
 
-/// One box per place: what waits for its digits, together.
+/// A place is one box with the sum of its queues.
 #[test]
 fn a_place_has_the_sum_of_its_queues() {
     let topology = Topology::parse(crate::samples::LADDER).expect("a good file");
@@ -111,7 +111,7 @@ fn a_place_has_the_sum_of_its_queues() {
     assert!(none.nodes.iter().filter_map(|node| node.messages).all(|count| count == Count::Absent));
 }
 
-/// The exchange of the plugin has a count of its own, where one node says it.
+/// The plugin's exchange has its own count, if one node reports it.
 #[test]
 fn what_the_plugin_holds() {
     let topology = Topology::parse(crate::samples::DELAYED).expect("a good file");

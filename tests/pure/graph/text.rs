@@ -83,7 +83,7 @@ fn mermaid_of_a_taken_over_exchange() {
     insta::assert_snapshot!(mermaid::render(&of(&dotted_compat())));
 }
 
-/// The picture of docs/topology.md is what `overdue export --format mermaid` prints for the file on that page.
+/// The picture of docs/topology.md is the output of `overdue export --format mermaid` for that page's file.
 #[test]
 fn the_documented_picture_is_up_to_date() {
     let page = include_str!("../../../docs/topology.md");

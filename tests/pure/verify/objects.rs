@@ -1,4 +1,4 @@
-//! Rules about objects: what a topology becomes keeps them all, and each edit that breaks one is found.
+//! Rules about objects: every topology's objects keep them, and each edit that breaks one is found.
 
 use overdue::internals::{objects::Objects, topology::Topology, verify::check};
 use proptest::prelude::*;
@@ -10,13 +10,13 @@ use crate::{
 };
 
 proptest! {
-    /// No file leads to a cycle, an exchange without an alternate, a key that leads nowhere or to several queues.
+    /// No file gives a cycle, an exchange without an alternate, or a key with no queue or several.
     #[test]
     fn every_topology_keeps_every_rule(topology in generate::topology()) {
         prop_assert_eq!(check(&topology, &topology.objects()), []);
     }
 
-    /// Whichever level due messages are led back into, it is found.
+    /// A route of due messages back into any level is found.
     #[test]
     fn every_way_back_is_found(topology in generate::topology(), level: prop::sample::Index) {
         let mut objects = topology.objects();
@@ -79,7 +79,7 @@ fn routes() {
         alternate(it, "orders.dlx", Some("orders.lost"));
     });
     table.objects("an alternate that leads nowhere", |it| unbind(it, "orders.parked"));
-    // The broker asks an alternate exchange only where an exchange has no route, to whatever that leads.
+    // The broker uses an alternate exchange only if an exchange has no route, even one to nowhere.
     for with_queue in [false, true] {
         table.objects(format!("an exchange beside the alternate, queue: {with_queue}"), |it| {
             foreign(it, "audit", "topic");
@@ -127,7 +127,7 @@ fn routes() {
     insta::assert_snapshot!(table);
 }
 
-/// Shards share what one queue beside them gets again.
+/// A queue next to the shards gets each of their messages as well.
 #[test]
 fn a_queue_beside_the_shards_gets_each_message_again() {
     let sharded = edited("effect =", "shards = 2\neffect =");

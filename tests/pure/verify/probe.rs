@@ -1,4 +1,4 @@
-//! What canaries say, made up.
+//! Made-up results of canaries.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +17,7 @@ fn canaries() -> Canaries {
     Canaries::new(&two_timeouts(), "canary1", WITHIN).unwrap()
 }
 
-/// All arrive 12 ms late, but for those that `change` says.
+/// All canaries arrive 12 ms late, except those in `change`.
 fn report(observed: &Snapshot, change: &[(&str, Fate)]) -> String {
     let canaries = canaries();
     let late = Duration::from_millis(12);
@@ -76,14 +76,14 @@ fn a_copy_on_the_probe_is_no_proof_without_a_binding() {
 
 #[test]
 fn the_grain_of_clocks_is_not_early() {
-    // The level lets go 250 ms early.
+    // The level expires 250 ms early.
     let after = Duration::from_millis(730);
     let text = report(&Snapshot::of(&two_timeouts()), &[("canary1-1s", Fate::Arrived { after })]);
     assert!(text.contains("level 1s           20 ms EARLY\n"), "{text}");
     assert!(text.contains("OK: "), "{text}");
 }
 
-/// Each place is entered: with its own digit where that fits, else with the smallest one.
+/// A canary enters each place: with the place's own digit if it fits, otherwise with the smallest one.
 #[test]
 fn each_place_of_a_ladder() {
     let sent = |topology: &Topology| Canaries::new(topology, "canary1", WITHIN).unwrap();
@@ -91,7 +91,7 @@ fn each_place_of_a_ladder() {
     let shown = |canary: &Canary| format!("{} {}", canary.route.exchange, canary.route.routing_key);
     let ways: Vec<String> = ladder.list.iter().map(shown).collect();
     insta::assert_debug_snapshot!((ways, &ladder.too_long, &ladder.list[0].comes_out_at));
-    // A level beside it is tried as well, also where a place holds as long.
+    // A level of a ladder is tried as well, even if a place has the same delay.
     let both = LADDER.replace("[delay]", "[delay]\nlevels = ['1s']");
     let both = sent(&Topology::parse(&both).unwrap());
     assert_eq!(both.list[0].subject, Tried::Level("1s".to_owned()));
@@ -99,14 +99,14 @@ fn each_place_of_a_ladder() {
     assert_eq!(both.too_long, ladder.too_long);
 }
 
-/// The queue of the probe is bound where the plugin's exchange lets go, and gets nothing that is really due.
+/// The probe's queue is bound behind the plugin's exchange, and gets no due message.
 #[test]
 fn the_plugins_exchange() {
     let sent = Canaries::new(&Topology::parse(DELAYED).unwrap(), "canary1", WITHIN).unwrap();
     insta::assert_debug_snapshot!(sent);
 }
 
-/// One with the `x-delay` of a level, one that a worker has to delay; none that somebody else would get.
+/// Canaries with the `x-delay` of a level and one that a worker must delay; none that another consumer would get.
 #[test]
 fn through_an_exchange_that_is_taken_over() {
     let topology = Topology::parse(&dotted_compat()).unwrap();

@@ -1,4 +1,4 @@
-//! What differs from the topology, what others have bound, set or consume, and what the numbers of queues show.
+//! Differences from the topology, bindings, settings and consumers of others, and the numbers of queues.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +49,7 @@ fn every_missing_object() {
 fn what_differs() {
     let topology = two_timeouts();
     let mut table = Table::new(&topology);
-    // A shovel, or a person: what it takes is gone. A person may look into the parking lot.
+    // A shovel or a person consumes messages, which are lost. A person may read the parking lot.
     table.row("consumers of others", |it| {
         for queue in ["orders.delay.30m", "orders.unpaid", "orders.parked"] {
             it.foreign_consumers.insert(queue.to_owned(), 1);
@@ -103,7 +103,7 @@ fn what_differs() {
     let compat = format!("{TWO_TIMEOUTS}\n[compat.x-delay]\nexchange = \"reminders\"\n");
     let compat = Topology::parse(&compat).unwrap();
     let mut compat = Table::new(&compat);
-    // What the plugin holds is lost with its exchange: no command that deletes it.
+    // The exchange contains delayed messages, so no command to delete it is shown.
     compat.row("an exchange of the plugin to take over", |it| {
         it.objects.exchanges.get_mut("reminders").unwrap().kind = "x-delayed-message".to_owned();
     });
@@ -112,7 +112,7 @@ fn what_differs() {
 
 type Edit = fn(&mut Snapshot);
 
-/// A queue that is replaced, after the plan was carried out once.
+/// A queue that is replaced, after one run of the plan.
 #[test]
 fn what_is_replaced_and_drains() {
     let topology = two_timeouts();
@@ -154,7 +154,7 @@ fn what_is_replaced_and_drains() {
     insta::assert_snapshot!(table);
 }
 
-/// Another program's exchanges and queues in the virtual host cost little, and what leads back through them is found.
+/// Many exchanges and queues of another program cost little time, and a route back through them is found.
 #[test]
 fn twenty_thousand_bindings_of_others() {
     let topology = Topology::parse(LADDER).unwrap();
@@ -181,7 +181,7 @@ fn twenty_thousand_bindings_of_others() {
     assert!(found.iter().any(|found| found.rule == "dead-letter-cycle"), "{found:?}");
 }
 
-/// Numbers of one queue as the management API has them.
+/// Numbers of one queue in the format of the management API.
 fn numbers(queue: &str, more: &Value) -> BTreeMap<String, QueueStats> {
     let mut numbers = json!({ "name": queue, "type": "quorum", "messages": 0, "messages_ready": 0,
                               "messages_unacknowledged": 0, "messages_dlx": 0 });
@@ -189,7 +189,7 @@ fn numbers(queue: &str, more: &Value) -> BTreeMap<String, QueueStats> {
     BTreeMap::from([(queue.to_owned(), serde_json::from_value(numbers).unwrap())])
 }
 
-/// Every policy key of the broker, against each kind of queue, of each type: what is reported, and how bad it is.
+/// Every policy key of the broker, for each kind and type of queue: the findings and their severity.
 #[test]
 fn every_policy_key() {
     let settings = [
@@ -247,7 +247,7 @@ fn what_the_numbers_of_queues_show() {
     let two = json!({ "messages": 2, "messages_delayed": 2, "next_delayed_at": NOW_MS + 5_000,
                       "last_delayed_at": NOW_MS + 60_000 });
     let ten_years = NOW_MS + 315_360_000_000;
-    // The last timer of a node that started then, and one millisecond: this has ended a queue.
+    // A millisecond after the last timer of a node that started at that time: this has ended a queue.
     let too_far = 11_018_882_309_297;
     for (name, queue, more) in [
         (
@@ -257,7 +257,7 @@ fn what_the_numbers_of_queues_show() {
                     "effective_policy_definition": { "expires": 5 } }),
         ),
         ("ready messages", "orders.parked", json!({ "messages": 40, "messages_ready": 40 })),
-        // A value that there is not may come as a text.
+        // A missing value may be a text.
         (
             "no numbers",
             "orders.parked",
@@ -266,9 +266,9 @@ fn what_the_numbers_of_queues_show() {
         ("odd numbers", "orders.parked", json!({ "messages_delayed": -1, "last_delayed_at": -1 })),
         ("held back in a level", "orders.delay.30m", two.clone()),
         ("held back in the parking lot", "orders.parked", two.clone()),
-        // An older broker may not say until when.
+        // An older broker may report no time.
         ("held back until a time not known", LEVEL, json!({ "messages_delayed": 1 })),
-        // Delayed retry does that, and there it may.
+        // Delayed retry does this, and is allowed there.
         ("held back in a business queue", "orders.unpaid", two.clone()),
         ("held back in a queue of others", "somebody.elses", two),
         ("ten years", "orders.unpaid", held(ten_years)),
@@ -288,7 +288,7 @@ fn what_the_numbers_of_queues_show() {
     insta::assert_snapshot!(table);
 }
 
-/// Neither ready nor unacked, and the count of all may have been taken a moment before.
+/// Neither ready nor unacked; the count of all may be a moment older.
 #[test]
 fn a_queue_that_only_holds_messages_back_is_not_empty() {
     let after =
@@ -321,7 +321,7 @@ fn a_queue_without_a_leader_or_without_numbers() {
     let without = BTreeMap::from([
         ("orders.unpaid".to_owned(), members),
         (LEVEL.to_owned(), Vec::new()),
-        // Deleted meanwhile.
+        // A queue that was deleted meanwhile.
         ("orders.delay.7s".to_owned(), Vec::new()),
     ]);
     table.found("no leader", &no_leader(&topology, &observed, &without));
@@ -342,7 +342,7 @@ fn dead_letters(count: u64) -> BTreeMap<String, QueueStats> {
     numbers(LEVEL, &more)
 }
 
-/// Dead letters in two readings: an error only if what holds them does not end by itself.
+/// Dead letters in two readings: an error only if their cause does not end by itself.
 #[test]
 fn dead_letters_that_are_stuck() {
     let (topology, well) = (two_timeouts(), Snapshot::of(&two_timeouts()));
@@ -455,7 +455,7 @@ proptest! {
         prop_assert_eq!(findings(&topology, &observed, &BTreeMap::new(), NOW), vec![]);
     }
 
-    /// Something is found if and only if there is something to plan.
+    /// There are findings if and only if there is something to plan.
     #[test]
     fn whatever_is_taken_away_is_found(topology in generate::topology(), which: prop::sample::Index) {
         let mut observed = Snapshot::of(&topology);
@@ -464,7 +464,7 @@ proptest! {
         bindings.remove(&binding);
         let found = findings(&topology, &observed, &BTreeMap::new(), NOW);
         prop_assert_eq!(found.len(), 1);
-        // Without its mark a queue works; it is only not known for ours.
+        // A queue without its mark works; only we do not recognise it as ours.
         let mark = binding.mark_of().is_some();
         prop_assert_eq!(found[0].severity, if mark { Severity::Note } else { Severity::Error });
         prop_assert!(!plan(&topology, &observed).is_empty() && is_wrong(&found) != mark);

@@ -1,4 +1,4 @@
-//! A ladder, the plugin's exchange and an exchange that is taken over: what is missing, and what others have bound there.
+//! A ladder, the plugin's exchange and an exchange that is taken over: missing objects, and bindings of others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     samples::{DELAYED, LADDER, TWO_TIMEOUTS, dotted_compat},
 };
 
-/// Small, so that everything fits into one picture: three places, with a level beside them.
+/// A small ladder that fits into one picture: three places and a level.
 fn small() -> Topology {
     let text = LADDER.replace("max = \"30d\"", "max = \"1m\"");
     Topology::parse(&text.replace("[delay]", "[delay]\nlevels = [\"30m\"]")).unwrap()
@@ -37,7 +37,7 @@ fn nothing_is_wrong_with_what_was_just_applied() {
     }
 }
 
-/// One strategy drains under another: what comes out of it still finds its way, and no command takes that away.
+/// A strategy drains under another: its messages still arrive, and no command removes their route.
 #[test]
 fn a_strategy_that_drains_is_a_note() {
     let olds = [small(), delayed()];
@@ -100,7 +100,7 @@ fn the_plugins_exchange() {
         bind(&mut it.objects, "orders.delayed", "orders.unpaid", "#.unshipped");
         bind(&mut it.objects, "shop", "orders.delayed", "#");
     });
-    // It would get every message at once.
+    // This exchange would get every message at once.
     table.row("an alternate exchange", |it| {
         alternate(&mut it.objects, "orders.delayed", Some("orders.park"));
     });
@@ -118,7 +118,7 @@ fn policy(name: &str, pattern: &str, apply_to: &str, definition: &Value) -> Poli
     .unwrap()
 }
 
-/// What a policy may give an exchange: where an alternate exchange breaks a promise, and federation.
+/// Policies of exchanges: an alternate exchange that breaks a promise, and federation.
 #[test]
 fn policies_of_exchanges() {
     let [ladder, plugin] = [small(), delayed()];
@@ -145,8 +145,8 @@ fn policies_of_exchanges() {
     insta::assert_snapshot!(tables);
 }
 
-/// What `plan` says of policies before there is anything that they apply to: which one, by pattern, kind, type and priority, and
-/// what an operator policy makes of it.
+/// The forecast of `plan` about policies: which one applies, by pattern, kind, type and priority, and its merge with an operator
+/// policy.
 #[test]
 fn what_policies_will_do() {
     let topology = Topology::parse(TWO_TIMEOUTS).unwrap();
@@ -191,7 +191,7 @@ fn what_policies_will_do() {
         let made = plan(&topology, &observed);
         let found = foreseen(&topology, &observed, &made);
         table.found(name, &found);
-        // The broker says the same of what is there.
+        // The finding about existing objects is the same.
         let there = applied(&observed, &made);
         let there = Snapshot {
             policies: observed.policies,
@@ -203,7 +203,7 @@ fn what_policies_will_do() {
     insta::assert_snapshot!(table);
 }
 
-/// On the upstream of a federation.
+/// The policy is on the upstream of a federation.
 #[test]
 fn a_federation_that_takes_from_here() {
     let topology = small();
@@ -235,7 +235,7 @@ fn a_taken_over_exchange() {
     insta::assert_snapshot!(table);
 }
 
-/// A timeout may be called `dlx`: that its queue is replaced says nothing about the exchange.
+/// A timeout may be named `dlx`: its replaced queue must not hide the exchange.
 #[test]
 fn an_exchange_that_has_the_name_of_a_replaced_queue_is_looked_at() {
     let text = "name = \"orders\"\ndelay.strategy = \"ladder\"\ndelay.ladder.max = \"9s\"\n\

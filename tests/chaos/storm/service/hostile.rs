@@ -1,4 +1,4 @@
-//! Publishing until the broker has confirmed it, by whichever of its nodes answers; and messages that no order service
+//! Publishes with confirms to any node that answers; and publishes messages that no order service
 //! should publish.
 
 use std::{
@@ -22,13 +22,13 @@ use crate::storm::{
     orders::{self, Trash},
 };
 
-/// After so long a message is published again.
+/// Time after which an unconfirmed message is published again.
 const CONFIRM: Duration = Duration::from_secs(10); // data: of the order service
-/// Between two attempts.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_millis(250);
 const ENTRY: &str = "orders.in";
 
-/// A channel that is replaced when its connection is gone.
+/// A channel that is replaced when its connection is lost.
 pub struct Line {
     addresses: Vec<BrokerAddress>,
     next: AtomicUsize,
@@ -41,7 +41,7 @@ impl Line {
         Self { addresses: addresses.to_vec(), next, open }
     }
 
-    /// Until it is confirmed; returns how many attempts that took.
+    /// Repeats until the broker has confirmed; returns the number of attempts.
     pub async fn publish(&self, key: &str, properties: BasicProperties, body: &[u8]) -> usize {
         let mut attempts = 1;
         while !self.attempt(key, properties.clone(), body).await.unwrap_or(false) {
@@ -60,7 +60,7 @@ impl Line {
         match timeout(CONFIRM, publishing).await {
             Ok(confirmed) => Some(confirmed.ok()?.is_ack()),
             Err(_silent) => {
-                // Another connection, should this one stay silent.
+                // The next attempt opens another connection, in case this one stays silent.
                 let mut open = self.open.lock().await;
                 open.take_if(|(it, _, _)| *it == number);
                 None
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-/// Whoever publishes what should not be.
+/// A client that publishes invalid and forged messages.
 pub struct Hostile {
     seed: u64,
     line: Line,
@@ -97,22 +97,22 @@ impl Hostile {
         Self { seed, line, numbers: AtomicUsize::new(0), trash: Mutex::default() }
     }
 
-    /// Everything so far that belongs into the parking lot.
+    /// All published messages that must be parked.
     pub fn trash(&self) -> BTreeMap<String, Expected> {
         self.trash.lock().unwrap().clone()
     }
 
-    /// Something that is not a due notice, or whose routing key leads nowhere.
+    /// Publishes a message that is not a due notice, or whose routing key has no binding.
     pub async fn garbage(&self) {
         self.throw(orders::garbage(self.seed, self.number())).await;
     }
 
-    /// The notice of an order that does not exist.
+    /// Publishes the notice of an order that does not exist.
     pub async fn ghost(&self) {
         self.throw(orders::ghost(self.number())).await;
     }
 
-    /// A forged notice of an order that exists.
+    /// Publishes a forged notice of an order that exists.
     pub async fn forged(&self, id: &str) {
         let number = self.number();
         let properties =
