@@ -146,7 +146,7 @@ projects! {
         "--deadline", "to_timestamp((doc ->> 'until')::bigint / 1000.0)", "--set", "doc=jsonb_set(doc, '{state}', '\"lapsed\"')"];
 }
 
-/// The project's database is in another zone: in the session's zone, rows would be closed nine hours early.
+/// The project's database is in another zone: in the session's zone, rows would be closed five hours late.
 #[apply(world_test)]
 async fn a_deadline_without_a_zone_is_shown_in_both_zones_and_not_used() {
     let world = a_project("spree").await;

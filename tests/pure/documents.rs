@@ -1,4 +1,4 @@
-//! The documents are true: links have targets, named tests exist, and pages avoid our old private dialect.
+//! The documents are true: links have targets, and named tests exist.
 
 use std::{
     collections::BTreeSet,
