@@ -55,9 +55,10 @@ impl State {
         };
         let waiting = WaitingOrders::of(database, reading.late_after_s);
         let cause = cause(reading, database, broker.ok(), &waiting);
-        let look = if is_without_worker(reading, broker.ok()) { Word::Down } else { Word::Look };
+        let not_late =
+            if is_without_worker(reading, broker.ok()) { Word::Down } else { Word::Look };
         if waiting.is_wrong(cause.is_some()) {
-            let word = if waiting.is_late { Word::Late } else { look };
+            let word = if waiting.is_late { Word::Late } else { not_late };
             let (why, next) = match cause {
                 Some((cause, next)) => (format!(": {cause}"), next),
                 None => beside(database, broker),
@@ -75,7 +76,7 @@ impl State {
             }
         });
         match found {
-            Some((reason, next)) => Self::new(look, reason, next),
+            Some((reason, next)) => Self::new(not_late, reason, next),
             None => Self { word: Word::Ok, reason: well(database), next: None },
         }
     }
