@@ -104,6 +104,7 @@ enum Command {
 fn help_template() -> String {
     let program = Global::augment_args(clap::Command::new("overdue").version("0"));
     let options = program.help_template("{all-args}").render_help().ansi().to_string();
+    let options = options.trim_end();
     let commands = Command::augment_subcommands(clap::Command::new("overdue"));
     let styles = commands.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());

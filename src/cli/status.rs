@@ -30,7 +30,7 @@ const HOME: &str = "\x1b[H";
 const END_OF_LINE: &str = "\x1b[K";
 const BELOW: &str = "\x1b[J";
 
-/// Show whether orders are closed on time, if not why, and what to type
+/// Show whether orders are closed on time, why not, and what to type
 #[derive(Debug, Args)]
 pub(super) struct Status {
     /// Exit with 2 if the first word is not OK

@@ -116,8 +116,7 @@ pub struct Waits<'a> {
 }
 
 impl Waits<'_> {
-    /// The waits of a delivery that is unacked for `in_hand`. At the limit it goes to a level, before the broker closes the
-    /// channel because of it.
+    /// The waits of a delivery that is unacked for `in_hand`: at the limit it goes to a level, before the broker closes the channel.
     pub fn after(self, in_hand: Duration) -> Self {
         if in_hand < LONGEST_IN_HAND {
             return self;
