@@ -1,4 +1,4 @@
-//! The edge to RabbitMQ as its administrator: what it has, by its management API, and every change of it.
+//! RabbitMQ administration: reads the broker's objects by its management API, and makes every change of them.
 
 pub(crate) mod apply;
 pub(crate) mod change;

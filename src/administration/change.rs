@@ -1,5 +1,5 @@
-//! The one way to change a broker: lock, observe, plan, carry out, unlock. `overdue apply`, `--wait`
-//! and `overdue run` all go through here.
+//! The only way to change a broker: lock, observe, plan, carry out, unlock. `overdue apply`, `--wait` and `overdue run`
+//! all use it.
 
 use std::collections::BTreeSet;
 
@@ -12,44 +12,44 @@ use crate::{
     topology::Topology,
 };
 
-/// What is to become of a topology.
+/// The state that a topology should reach on the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The broker has it.
+    /// The broker has the topology.
     Applied {
         /// Queues of removed timeouts that may be deleted with their messages.
         discard: BTreeSet<String>,
     },
-    /// The broker has nothing of it.
+    /// The broker has no object of the topology.
     Removed {
-        /// Whether messages that wait may be lost.
+        /// Whether queues may be deleted with their messages.
         discard: bool,
     },
 }
 
-/// A broker that is to have a topology, or is to have it no more.
+/// A change of a broker that applies or removes a topology.
 pub struct TopologyChange<'a> {
-    /// The virtual host, and how old its counts are.
+    /// The virtual host, and the maximum age of its counts.
     pub management: &'a Management,
-    /// The topology.
+    /// The topology to apply or remove.
     pub topology: &'a Topology,
-    /// What is to become of it.
+    /// The state that the topology should reach.
     pub goal: Goal,
 }
 
-/// What happens on the way.
+/// Progress of a change.
 #[derive(Debug)]
 pub enum ChangeEvent<'a> {
-    /// Somebody else holds the lock: it waits for up to three minutes.
+    /// Another connection has the lock; the change waits for up to three minutes.
     WaitsForLock,
-    /// A step is carried out, or its queue is kept.
+    /// A step, and whether it was carried out or its queue was kept.
     Step(&'a Step, StepResult),
 }
 
 /// Why a broker was not changed, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// The lock is not to be had; nothing was changed.
+    /// Failed to acquire the lock; nothing was changed.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The broker cannot be read; nothing was changed.
@@ -61,12 +61,12 @@ pub enum ChangeError {
 }
 
 impl<'a> TopologyChange<'a> {
-    /// Brings `topology` to the virtual host of `management`, and discards nothing.
+    /// A change that applies `topology` to the virtual host of `management`, and discards no message.
     pub fn new(management: &'a Management, topology: &'a Topology) -> Self {
         Self { management, topology, goal: Goal::Applied { discard: BTreeSet::new() } }
     }
 
-    /// What there is, and what it takes to get to the goal; changes nothing and needs no lock.
+    /// The plan that reaches the goal, and the observed objects; changes nothing and needs no lock.
     ///
     /// # Errors
     /// The broker cannot be read.
@@ -79,17 +79,18 @@ impl<'a> TopologyChange<'a> {
         }
     }
 
-    /// Makes the change as it is planned: [`make`](Self::make) without a decision and without a report.
+    /// Carries out the plan as it is: [`make`](Self::make) without a decision and without a report.
     pub async fn apply(&self) -> Result<Plan, ChangeError> {
         self.make(Ok, |_| {}).await
     }
 
-    /// Takes the lock, plans from what is there then, and carries out what `decide` makes of the plan. Returns that.
+    /// Takes the lock, plans from the objects that the broker then has, and carries out the plan that `decide` returns. Returns
+    /// that plan.
     ///
-    /// The lock is checked before each step, and released however this ends.
+    /// The lock is checked before each step, and released on success and on error.
     ///
     /// # Errors
-    /// What `decide` says, or a [`ChangeError`]. Stopped after any step, the broker has a topology that works.
+    /// The error of `decide`, or a [`ChangeError`]. If the change stops after any step, the broker has a topology that works.
     pub async fn make<E: From<ChangeError>>(
         &self,
         decide: impl FnOnce(Plan) -> Result<Plan, E>,
@@ -98,7 +99,7 @@ impl<'a> TopologyChange<'a> {
         let waits = || on_event(ChangeEvent::WaitsForLock);
         let lock = TopologyLock::acquire(self.management.address(), self.topology, waits).await;
         let lock = lock.map_err(ChangeError::from)?;
-        // Dropping the lock releases it as well; this way the next one need not wait until the broker notices.
+        // Dropping the lock releases it too. After `release`, the next command need not wait until the broker notices.
         let made = self.make_locked(&lock, decide, on_event).await;
         lock.release().await;
         made

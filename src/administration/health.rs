@@ -1,4 +1,4 @@
-//! What `overdue doctor` wants to know about the broker. Asks for everything it can; changes nothing.
+//! Facts about the broker for `overdue doctor`. Makes every request that it can; changes nothing.
 
 mod api;
 
@@ -14,10 +14,10 @@ use crate::{
     wire::Message,
 };
 
-/// A publish that gets no answer for so long is blocked.
+/// A publish without an answer within this time counts as blocked.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Everything that can be known; `now` is this machine's clock.
+/// Facts by AMQP and by the management API; `now` is this machine's clock.
 pub(crate) async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> BrokerFacts {
     let management = Management::new(address);
     let (connection, api) = tokio::join!(connection(address), api::facts(&management, now));
@@ -32,7 +32,7 @@ pub(crate) async fn facts(address: &BrokerAddress, now: fn() -> Timestamp) -> Br
     }
 }
 
-/// Connects, and publishes something that goes nowhere: only a publish shows that the broker blocks.
+/// Connects, and publishes an unroutable message: only a publish shows that the broker blocks.
 async fn connection(address: &BrokerAddress) -> AmqpConnection {
     let publisher = match Publisher::connect(address, "overdue doctor").await {
         Ok(publisher) => publisher,
@@ -41,10 +41,10 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
     AmqpConnection::Open { answers: answers(&publisher).await }
 }
 
-/// Whether a publish is answered. The default exchange routes to the queue of that name, which there is not. Without
-/// permission to write to it the answer is a refusal, which is as good, and the end of the channel.
+/// Whether the broker answers a publish. The default exchange returns the message: no queue has the name of its routing key.
+/// Without permission to write to the exchange, the broker refuses the message and closes the channel, which is an answer.
 async fn answers(publisher: &Publisher) -> bool {
-    // The first message of a connection is taken even under an alarm; it is what makes the broker block.
+    // Even under an alarm the broker takes the first message of a connection, and blocks the connection after it.
     for message_id in ["overdue.doctor.1", "overdue.doctor.2"] {
         let message = Message {
             routing_key: "overdue.doctor.nowhere".to_owned(),

@@ -1,8 +1,8 @@
-//! One at a time: whoever changes a topology, rebuilds its notices or takes messages out of its parking lot holds a queue that
-//! is exclusive to a connection.
+//! Locks: to change a topology, rebuild its notices or take messages out of its parking lot, a program declares a queue that is
+//! exclusive to its connection.
 //!
-//! Without the one of a topology an apply that waits to delete a retired queue and one with the old file that binds it again would
-//! together delete a queue that is in use.
+//! Without the topology's lock, two applies could together delete a queue that is in use: one waits to delete a retired queue,
+//! and the other one, with the old file, binds it again.
 
 use std::time::{Duration, Instant};
 
@@ -20,20 +20,20 @@ use crate::{
     topology::Topology,
 };
 
-/// The name of the connection in the management UI.
+/// The name of the lock's connection in the management UI.
 pub const PURPOSE: &str = "overdue: holds the lock of a topology";
-/// Between two tries.
+/// Interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The broker answers in milliseconds; later than this it is unavailable.
+/// Time after which a broker that does not answer is unavailable; it usually answers in milliseconds.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Why the lock is not held.
+/// Why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// No connection to the broker.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Another program holds it for longer than a change takes.
+    /// Another program has the lock for longer than a change takes.
     #[error(
         "another `overdue apply` or `overdue run` is changing this topology: it has held the exclusive queue {lock} for \
          longer than {}. Nothing was changed; run this again when the other one has finished",
@@ -42,7 +42,7 @@ pub enum LockError {
     Taken {
         /// The lock queue.
         lock: String,
-        /// For how long.
+        /// The longest time that a change takes; the lock was not free within it.
         held: Duration,
     },
     /// The user may not declare the lock.
@@ -53,20 +53,20 @@ pub enum LockError {
     NotPermitted {
         /// The lock queue.
         lock: String,
-        /// What the broker said.
+        /// The broker's reply.
         reason: String,
     },
-    /// The broker did not declare it.
+    /// The broker did not declare the lock queue.
     #[error("failed to declare the queue {lock}, which is the lock of this topology")]
     Failed {
         /// The lock queue.
         lock: String,
-        /// What the client said.
+        /// The client's error.
         source: lapin::Error,
     },
 }
 
-/// The lock was held and is not any more: the broker or an administrator has closed its connection.
+/// The lock was acquired and is lost: the broker or an administrator has closed its connection.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the lock of this topology, the exclusive queue {lock}, was lost: its connection to the broker is closed. Another \
@@ -77,8 +77,8 @@ pub struct LockLost {
     lock: String,
 }
 
-/// The right to do something alone. It goes with the connection: when this is dropped, also by a panic or because the
-/// future was cancelled, and with the process, also by SIGKILL.
+/// An acquired lock. It ends with its connection: when this value is dropped, also by a panic or a cancelled future, and when
+/// the process ends, also by SIGKILL.
 pub struct TopologyLock {
     lock: String,
     channel: Channel,
@@ -86,8 +86,8 @@ pub struct TopologyLock {
 }
 
 impl TopologyLock {
-    /// The lock for changes of `topology`: waits for at most three minutes until nobody else holds it; `on_wait` is called
-    /// once if it has to.
+    /// Acquires the lock for changes of `topology`. Waits at most three minutes while another connection has the lock, and
+    /// calls `on_wait` once if it must wait.
     ///
     /// Permission needed: configure on the lock queue.
     pub async fn acquire(
@@ -114,8 +114,8 @@ impl TopologyLock {
         }
     }
 
-    /// The lock of a command, the queue `lock`; `None` at once if somebody else has it. `purpose` is the name of the
-    /// connection in the management UI.
+    /// Acquires the lock of a command, the queue `lock`; returns `None` at once if another connection has it. `purpose` is the
+    /// name of the connection in the management UI.
     ///
     /// Permission needed: configure on the lock queue.
     pub(crate) async fn try_acquire(
@@ -128,7 +128,7 @@ impl TopologyLock {
         Ok(held.map(|channel| Self { lock: lock.to_owned(), channel, link }))
     }
 
-    /// Asks the broker over the connection that holds the lock: it answers only to that one.
+    /// Asks the broker for the lock queue over its own connection: the broker refuses every other connection.
     ///
     /// # Errors
     /// The lock is lost, or the broker does not answer within ten seconds.
@@ -146,13 +146,13 @@ impl TopologyLock {
         }
     }
 
-    /// Lets the next one in, and waits until the broker has closed the connection.
+    /// Releases the lock, and waits until the broker has closed the connection.
     pub async fn release(self) {
         self.link.close().await;
     }
 }
 
-/// The channel over which the lock was declared; none while another connection holds it.
+/// Declares the lock queue, and returns the channel; `None` if another connection has the queue.
 async fn declared(link: &Link, lock: &str) -> Result<Option<Channel>, LockError> {
     let failed = |source| LockError::Failed { lock: lock.to_owned(), source };
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };

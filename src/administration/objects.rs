@@ -1,4 +1,4 @@
-//! Objects as the management API has them, and as this program has them.
+//! Objects as the management API describes them, and their conversion to this program's objects.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub(super) struct QueueInfo {
     arguments: Map<String, Value>,
 }
 
-// Without numbers the broker answers from its tables, for ten thousand queues in a fraction of a second.
+// Without statistics, the broker answers from its tables, for ten thousand queues in a fraction of a second.
 impl ExchangeInfo {
     pub(super) const QUERY: [(&str, &str); 1] =
         [("columns", "name,type,durable,auto_delete,internal,arguments")];
@@ -47,7 +47,7 @@ pub(super) struct BindingInfo {
     destination_type: String,
     pub(super) routing_key: String,
     pub(super) arguments: Map<String, Value>,
-    /// Names it among those between the same two.
+    /// Identifies the binding among all bindings with the same source and destination.
     #[serde(default)]
     pub(super) properties_key: Option<String>,
 }
@@ -68,7 +68,7 @@ impl From<QueueInfo> for Queue {
     fn from(info: QueueInfo) -> Self {
         let QueueInfo { name, kind, durable, auto_delete, exclusive, arguments } = info;
         let mut arguments = arguments_of(arguments);
-        // The type is a property of its own; whether it was also written as an argument makes no difference.
+        // The type is a field of its own; it makes no difference whether it was also declared as an argument.
         arguments.remove("x-queue-type");
         Self { name, kind, durable, auto_delete, exclusive, arguments }
     }

@@ -1,4 +1,4 @@
-//! Sends canaries through everything that delays and waits for them on a queue of its own.
+//! Publishes canaries to everything that delays, and consumes them from a queue of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,23 +18,23 @@ use crate::{
     wire::{Message, headers},
 };
 
-/// How much later than the longest delay a canary may come before it counts as lost.
+/// Time after the longest delay after which a missing canary counts as lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there was no probe.
+/// Why the probe failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// No connection.
+    /// Failed to connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The temporary queue, `orders.probe.<word>`, could not be made.
+    /// The temporary queue, `orders.probe.<word>`, could not be declared, bound or consumed.
     #[error(transparent)]
     Queue(#[from] ConsumeError),
 }
 
-/// Publishes all canaries at once and says what became of each, by id. Takes `within` and five seconds at the most.
+/// Publishes all canaries at once and returns the fate of each, by id. Takes at most `within` plus five seconds.
 ///
-/// The queue is exclusive: it goes with the connection, however this ends.
+/// The queue is exclusive, so the broker deletes it with the connection, also after an error.
 ///
 /// # Errors
 /// See [`ProbeError`]; a canary that is lost or refused is not an error.
@@ -62,20 +62,21 @@ pub async fn send(
     Ok(canaries.list.iter().map(|canary| (canary.id.clone(), fate(canary))).collect())
 }
 
-/// Declares, binds and consumes; nothing is published before all of that is confirmed.
+/// Declares, binds and consumes the queue; the canaries are published after all of that is confirmed.
 async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ConsumeError> {
     let queue = canaries.queue.as_str();
     let bindings: BTreeSet<(&str, &str)> =
         canaries.list.iter().map(|it| (it.comes_out_at.as_str(), it.binding.as_str())).collect();
     let channel = declare(link, queue, FieldTable::default(), bindings).await?;
-    // Nothing is acked: the queue is gone in a moment, and so is what is in it.
+    // The consumer does not ack: the broker deletes the queue and its messages when the probe ends.
     let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
     let consuming = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
     let consumer = link.answered(consuming).await;
     consumer.map_err(|source| ConsumeError::failed(queue, "subscribe", source))
 }
 
-/// Why canaries were not taken, by id. One that is refused may end its channel, so each routing key has its own.
+/// Publishes all canaries, and returns why some were not confirmed, by id. A refused canary may close its channel, so each
+/// routing key has its own channel.
 async fn publish_all(
     outlet: &Outlet,
     canaries: &Canaries,
@@ -93,7 +94,7 @@ async fn publish_all(
     join_all(sent).await.into_iter().flatten().collect()
 }
 
-/// When each canary came back, until all did or the time is up.
+/// Returns the time after `began` at which each canary arrived, by id. Waits until all have arrived or `deadline` has passed.
 async fn collect(
     back: &mut Consumer,
     canaries: &Canaries,
@@ -111,7 +112,7 @@ async fn collect(
     arrived
 }
 
-/// What else comes due meanwhile with the same routing key has no such header.
+/// The id of a canary. Other messages that come due with the same routing key have no such header.
 fn id(delivery: &Delivery) -> Option<String> {
     headers::canary_id(delivery.properties.headers().as_ref()?)
 }

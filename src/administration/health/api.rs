@@ -1,4 +1,4 @@
-//! What the management API says about the broker. Each answer takes its own right; none stops the others.
+//! Facts about the broker from the management API. Each request needs its own right; a refused one does not stop the others.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::{
     text::{length, quote},
 };
 
-/// The `Date` of a response has whole seconds and is renewed once a second: it is up to two seconds behind.
+/// The `Date` of a response has whole seconds and is renewed once a second, so it is up to two seconds behind.
 const DATE_GRAIN_MS: i64 = 2_000;
 
 pub(super) async fn facts(
@@ -21,7 +21,7 @@ pub(super) async fn facts(
         Err(error) => return ApiFacts::unknown(String::new(), gap(error, "management")),
     };
     let user = management.user().to_owned();
-    // Asked first: where nobody answers, or the login is refused, there is no point in asking on.
+    // The overview is read first: if the API does not answer or refuses the login, the other requests are pointless.
     let overview = match overview(management).await {
         Ok(overview) => overview,
         Err(error) => return ApiFacts::unknown(user, gap(&error, "management")),
@@ -63,11 +63,11 @@ fn asked<T>(answer: Result<T, ManagementError>) -> Asked<T> {
     answer.map_err(|error| gap(&error, "management"))
 }
 
-/// What a user who may not see something can do.
+/// The fix for a user who lacks a right.
 const LOOK: &str =
     "run overdue doctor once with the management URL of an administrator (--management-url)";
 
-/// Why there is no answer; `tag` is the user tag that the question takes.
+/// Explains a failed request; `tag` is the user tag that the request needs.
 fn gap(error: &ManagementError, tag: &str) -> Gap {
     match error {
         ManagementError::Unreachable { address, reason, .. } => Gap::new(
@@ -84,7 +84,7 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
         ),
         ManagementError::NotPermitted { user, step, .. } => Gap::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),
-            // Not the tag for this user: a worker is to have the least rights there are.
+            // The fix does not add the tag to this user: a worker should have the least rights.
             match tag {
                 "management" => format!("check the password in broker.management_url, or {LOOK}"),
                 _ => LOOK.to_owned(),
@@ -112,8 +112,8 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
     }
 }
 
-/// Why there is no answer about the virtual host. The overview has been answered, so the tag is there. `explained` is what the
-/// list of its objects gets: that one asks AMQP, too, whether there is such a virtual host.
+/// Explains a failed request about the virtual host. The overview was answered, so the user has the tag. `explained` is the gap
+/// of the list of its objects: that request also asks by AMQP whether the virtual host exists.
 fn gap_in_virtual_host(error: &ManagementError, vhost: &str, explained: Option<&Gap>) -> Gap {
     match (error, explained) {
         (
@@ -182,7 +182,7 @@ async fn alarms(management: &Management) -> Result<Vec<Alarm>, ManagementError> 
     Ok(wire.alarms)
 }
 
-/// Permission needed: the `administrator` tag, even for one's own.
+/// Permission needed: the `administrator` tag, even for the user's own permissions.
 async fn permissions(management: &Management) -> Result<Vec<Permission>, ManagementError> {
     management.get(&["permissions"], &[]).await
 }
@@ -193,7 +193,7 @@ async fn nodes(management: &Management) -> Option<usize> {
     Some(nodes.len())
 }
 
-/// Read from the broker's tables, not from its statistics.
+/// Reads from the broker's tables, not from its statistics.
 async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementError> {
     #[derive(Deserialize)]
     struct Wire {
@@ -201,7 +201,7 @@ async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementEr
         #[serde(rename = "type")]
         kind: String,
         leader: Option<String>,
-        /// `null` while a busy broker does not know them.
+        /// `null` if the broker is busy and does not know the members.
         members: Option<Vec<String>>,
         online: Option<Vec<String>>,
     }
@@ -221,7 +221,7 @@ async fn replicas(management: &Management) -> Result<Vec<Replicas>, ManagementEr
     Ok(replicas.collect())
 }
 
-/// The `Date` header of a small response, against the middle of its round trip.
+/// Compares the `Date` header of a small response with the middle of its round trip.
 async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, ManagementError> {
     let sent = now();
     let broker = management.now().await?;
@@ -238,7 +238,7 @@ async fn clock(management: &Management, now: fn() -> Timestamp) -> Result<Skew, 
 mod tests {
     use super::*;
 
-    /// Each question about the virtual host gets a 404, and only the list of its objects asks AMQP as well.
+    /// Each request about the virtual host gets a 404, and only the list of its objects asks by AMQP as well.
     #[test]
     fn a_virtual_host_that_amqp_opens_is_not_to_be_made() {
         let (address, vhost, user) = ("mq.example".to_owned(), "shop".to_owned(), "app".to_owned());

@@ -1,4 +1,4 @@
-//! What the management API says when it does not do what was asked, in this program's words.
+//! Errors of the management API, in this program's words.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use crate::{
 /// Why the management API did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagementError {
-    /// Nobody answers, or something other than the management API answers.
+    /// The management API does not answer, or another program answers.
     #[error(
         "cannot reach the management API at {address} to {step}; is the plugin enabled (rabbitmq-plugins enable \
          rabbitmq_management), and is broker.management_url right? ({reason})"
     )]
     Unreachable {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the HTTP client said.
+        /// The HTTP client's error, or why the answer is unusable.
         reason: String,
     },
-    /// Somebody listens, and has not answered in the time that a call may take; a change may be made all the same.
+    /// The server accepted the connection and did not answer within the time of a call; it may still make a change.
     #[error(
         "the management API at {address} did not {step} within {}: look at the load of the broker and in its log, and try \
          again; if something else listens there, correct broker.management_url",
         length(*within)
     )]
     Silent {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
         /// How long a call may take.
         within: Duration,
@@ -46,24 +46,24 @@ pub enum ManagementError {
          its `management` tag, and its permissions on the topology's objects"
     )]
     NotPermitted {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// Who.
+        /// The user of the request.
         user: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the broker said.
+        /// The broker's reply.
         reason: String,
     },
-    /// Another broker answers.
+    /// The broker is not RabbitMQ.
     #[error(
         "the broker at {address} is {product}, and not RabbitMQ: overdue needs its quorum queues, its dead letters and its management \
          API. Correct broker.url and broker.management_url"
     )]
     OtherProduct {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// What it calls itself.
+        /// The broker's name for its product.
         product: String,
     },
     /// The virtual host does not exist.
@@ -73,24 +73,24 @@ pub enum ManagementError {
         quote(vhost)
     )]
     NoVirtualHost {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// Which.
+        /// The virtual host that does not exist.
         vhost: String,
-        /// Who asked.
+        /// The user of the request.
         user: String,
     },
-    /// AMQP opens the virtual host, and this API does not know it.
+    /// The virtual host exists by AMQP, and not by this API.
     #[error(
         "virtual host `{vhost}` is there by AMQP, and not by the management API at {address}: user `{user}` may not use it \
          (rabbitmqctl set_permissions), or a proxy in between changes `%2F` in the path of a URL and is to pass it as it is"
     )]
     OnlyByAmqp {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// Which.
+        /// The virtual host of the request.
         vhost: String,
-        /// Who asked.
+        /// The user of the request.
         user: String,
     },
     /// The answer is about another virtual host.
@@ -101,19 +101,19 @@ pub enum ManagementError {
          broker.management_url"
     )]
     OtherVirtualHost {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// Which was asked for.
+        /// The virtual host of the request.
         vhost: String,
-        /// Which was answered.
+        /// The virtual host of the answer.
         other: String,
     },
-    /// There is no such path.
+    /// The path does not exist.
     #[error("not found: {path} at {address}, which was to {step}")]
     NotFound {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// Below the address, as it was sent.
+        /// The path of the request's URL, as it was sent.
         path: String,
         /// The step that failed.
         step: String,
@@ -123,53 +123,53 @@ pub enum ManagementError {
         "{broker} has no exchange type `{kind}`, which {needed_by} needs; it comes with the plugin {plugin}: {fix}"
     )]
     NoExchangeType {
-        /// Its version, and where.
+        /// The broker's version and address.
         broker: String,
-        /// The type.
+        /// The exchange type.
         kind: &'static str,
-        /// What is written in the topology.
+        /// The setting in the topology that needs the type.
         needed_by: String,
-        /// What brings the type.
+        /// The plugin that has the type.
         plugin: &'static str,
-        /// What to do.
+        /// How to get the plugin.
         fix: &'static str,
     },
-    /// The API has objects in the path of a URL, and this name cannot be there; nothing was done.
+    /// This API has names in the path of a URL, where this name is impossible; nothing was done.
     #[error(
         "cannot {step}: the management API takes no name `.` or `..`, nor one with a tab or a line break, like {name:?}"
     )]
     Unnameable {
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// The name.
+        /// The impossible name.
         name: String,
     },
-    /// The broker understood and said no.
+    /// The broker understood the request and refused it.
     #[error("the broker at {address} refused to {step}: {reason}")]
     Refused {
-        /// Where.
+        /// The URL of the management API.
         address: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the broker said.
+        /// The broker's reply.
         reason: String,
     },
 }
 
-/// Why a call has no answer that can be used.
+/// Why a call has no usable answer.
 #[derive(Debug)]
 pub(in crate::administration) enum ApiFailure {
-    /// Nobody answers, or something that cannot be read.
+    /// The server did not answer, or its answer cannot be read.
     Request(reqwest::Error),
-    /// It is said to be elsewhere; nothing was done.
+    /// The server redirected the request, so nothing was done; with the reason and the fix.
     Redirect(String),
-    /// The answer is no JSON, and why.
+    /// The answer is no JSON; with the parser's error.
     NotJson(String),
-    /// The answer names this virtual host, and another one was asked for.
+    /// The answer is about this virtual host, and the request was about another one.
     OtherVirtualHost(String),
-    /// A URL cannot have this name in its path; nothing was done.
+    /// A URL cannot have this name in its path, so nothing was done.
     Unnameable(String),
-    /// It refuses.
+    /// The server answered with an error status.
     Status { status: StatusCode, path: String, body: String },
 }
 
@@ -180,7 +180,7 @@ impl From<reqwest::Error> for ApiFailure {
 }
 
 impl ApiFailure {
-    /// A response with any other status than 2xx is one.
+    /// Returns a response with status 2xx; every other status is a failure.
     pub(super) async fn unless_done(response: Response) -> Result<Response, Self> {
         let status = response.status();
         if status.is_success() {
@@ -204,7 +204,7 @@ impl ApiFailure {
         }))
     }
 
-    /// What was answered with `status`, where that is an answer as well.
+    /// Parses the body of an answer with `status`, which is no error for some requests. Every other failure is returned.
     pub(in crate::administration) fn read<T: DeserializeOwned>(
         self,
         status: u16,
@@ -217,7 +217,7 @@ impl ApiFailure {
         }
     }
 
-    /// Whether it refuses, with this status.
+    /// Whether the server answered with this error status.
     pub(in crate::administration) fn is(&self, status: u16) -> bool {
         matches!(self, Self::Status { status: it, .. } if it.as_u16() == status)
     }
@@ -230,14 +230,14 @@ struct Refusal {
     reason: Option<String>,
 }
 
-/// What a refusal says; its status where it says nothing.
+/// The broker's reason in a refusal; the status if the body is empty.
 fn reason(status: StatusCode, body: String) -> String {
     let refusal = serde_json::from_str(&body).ok();
     let said = refusal.and_then(|Refusal { error, reason }| reason.or(error)).unwrap_or(body);
     if said.is_empty() { status.to_string() } else { said }
 }
 
-/// Whose call failed: what every error of this API names.
+/// The caller whose request failed, as the errors name it.
 pub(super) struct Caller<'a> {
     pub(super) address: &'a str,
     pub(super) user: &'a str,
@@ -247,7 +247,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// What a failure of the HTTP client means, in `step`.
+    /// Turns the failure of a request into an error; `step` is the purpose of the request.
     pub(super) fn explain(&self, step: &str, error: ApiFailure) -> ManagementError {
         let address = self.address.to_owned();
         let user = self.user.to_owned();
@@ -286,7 +286,7 @@ impl Caller<'_> {
     }
 }
 
-/// What is behind an HTTP client's "error sending request": refused, timed out, no such host.
+/// The innermost cause of an HTTP client's "error sending request": refused, timed out, no such host.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

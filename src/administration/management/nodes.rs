@@ -1,4 +1,4 @@
-//! The nodes of a cluster: the management API of each of them answers for all.
+//! The nodes of a cluster: the management API of each node answers for all.
 
 use std::{
     sync::{
@@ -21,21 +21,21 @@ use crate::{
     tls::Tls,
 };
 
-/// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request
-/// that comes at this moment. So none is used again that was idle for nearly as long.
+/// RabbitMQ closes a connection that was idle for five seconds (Cowboy's `request_timeout`), and with it a request that arrives
+/// at this moment. The client therefore drops an idle connection much earlier.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two keepalive probes.
+/// Interval between two keepalive probes.
 const KEEPALIVE: Duration = Duration::from_secs(3);
 
-/// At least one node, and whom they are asked by.
+/// The nodes of a cluster, at least one, and the login for them.
 pub(in crate::administration) struct Nodes {
-    /// Without user and password.
+    /// URLs without user and password.
     urls: Vec<Url>,
     /// The node that answered last.
     current: AtomicUsize,
     http: Client,
     login: Login,
-    /// Where the login can be read again.
+    /// The file from which the login is read again.
     file: Option<Arc<UrlFile>>,
 }
 
@@ -48,7 +48,7 @@ impl Nodes {
     ) -> Result<Self, String> {
         let mut urls = urls.to_vec();
         for url in &mut urls {
-            // A URL with a host takes both; `BrokerAddress::parse` lets only http(s) through.
+            // Both calls succeed for a URL with a host; `BrokerAddress::parse` accepts only http(s).
             let _cleared = url.set_username("").and_then(|()| url.set_password(None));
         }
         if urls.is_empty() {
@@ -57,12 +57,11 @@ impl Nodes {
         Ok(Self { urls, current: AtomicUsize::new(0), http, login, file })
     }
 
-    /// Who asks.
     pub(super) fn user(&self) -> &str {
         &self.login.user
     }
 
-    /// Each of them alone.
+    /// One value per node, which asks only that node.
     pub(in crate::administration) fn each(&self) -> impl Iterator<Item = Self> {
         self.urls.iter().map(|url| Self {
             urls: vec![url.clone()],
@@ -73,7 +72,7 @@ impl Nodes {
         })
     }
 
-    /// A GET, and its answer.
+    /// Sends a GET and parses the answer. An answer about another virtual host is an error.
     pub(in crate::administration) async fn ask<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -96,8 +95,9 @@ impl Nodes {
         }
     }
 
-    /// The one way to call the API: at the node that answered last, and at another one if that does not listen, or says nothing to
-    /// a GET. A change is made once; the next call begins elsewhere if no answer came. `path` is below `/api`, unescaped.
+    /// Sends every request of this API: to the node that answered last, and to the next one if that node does not listen, or
+    /// does not answer a GET. A change without an answer is not repeated; the next request begins at another node. `path` is
+    /// below `/api`, unescaped.
     pub(in crate::administration) async fn send(
         &self,
         method: Method,
@@ -120,7 +120,7 @@ impl Nodes {
                 None => request,
             };
             let sent = Box::pin(request.send()).await;
-            // A connection that was idle may be closed while a question is on its way: a new one has the answer.
+            // A node may close an idle connection while a request is sent: a GET is repeated once on a new connection.
             if may_repeat && sent.as_ref().is_err_and(was_cut) {
                 may_repeat = false;
                 continue;
@@ -171,7 +171,7 @@ impl Nodes {
     }
 }
 
-/// The virtual host that a path below `/api` is about, where its answer names one.
+/// The virtual host of a path below `/api`; `None` if the answer names no virtual host.
 fn virtual_host_in<'a>(path: &[&'a str]) -> Option<&'a str> {
     match path {
         ["queues", "quorum", _, _, "status"] => None,
@@ -182,8 +182,8 @@ fn virtual_host_in<'a>(path: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-/// A virtual host in an answer that is not the one that was asked for. The API takes a path with an empty virtual host for a
-/// question about all of them, so a proxy that decodes `%2F` and merges slashes would make one of all.
+/// Returns a virtual host in an answer that differs from the requested one. The API answers a path with an empty virtual host
+/// for all virtual hosts. A proxy that decodes `%2F` and merges slashes makes such a path.
 fn other_virtual_host(body: &[u8], asked: &str) -> Result<Option<String>, ApiFailure> {
     #[derive(Deserialize)]
     struct Item {
@@ -206,12 +206,12 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
     serde_json::from_slice(body).map_err(|error| ApiFailure::NotJson(error.to_string()))
 }
 
-/// Whether a URL can have `name` in its path: others are left out, or lose characters, and lead to another object.
+/// Whether a URL can have `name` in its path: other names are left out or lose characters, and the URL names another object.
 pub(super) fn fits_in_a_path(name: &str) -> bool {
     !matches!(name, "." | "..") && !name.contains(['\t', '\r', '\n'])
 }
 
-/// Whether the connection ended before an answer came, and the time was not over.
+/// Whether an open connection ended before the answer and before the time-out.
 fn was_cut(error: &reqwest::Error) -> bool {
     error.is_request() && !error.is_connect() && !error.is_timeout()
 }
@@ -222,10 +222,11 @@ pub(super) fn http_client(tls: Option<&Tls>, timing: &Timing) -> Result<Client, 
             let config = tls.client().map_err(|error| error.to_string())?;
             Client::builder().tls_backend_preconfigured(config)
         }
-        // The roots of this machine take a while to read, and nothing asks for them.
+        // Reading the root certificates of this machine takes time, and without TLS they are not used.
         None => Client::builder().tls_certs_only([]),
     };
-    // The password is for the broker alone, so no proxy gets it. After a redirect a POST would be a GET, whose 200 says nothing.
+    // Only the broker may get the password, so no proxy is used. After a redirect the client would send a GET for a POST, and
+    // report success.
     http.no_proxy()
         .redirect(redirect::Policy::none())
         .connect_timeout(timing.connect)
