@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// How often the broker takes its statistics: the longer of `collect_statistics_interval` and
-/// `quorum_tick_interval`, both five seconds unless somebody has changed them.
+/// How often the broker takes its statistics: the longer of `collect_statistics_interval` and `quorum_tick_interval`, both five
+/// seconds by default.
 ///
 /// A queue reports its counts once per interval, and the reports are collected once per interval.
 /// Source: <https://www.rabbitmq.com/docs/management#statistics-interval>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatisticsInterval(Duration);
 
-/// Time to read the counts once they are there.
+/// Time to read the counts after the broker has them.
 const READING: Duration = Duration::from_secs(1);
-/// A queue without a leader gets one in less, whatever the interval is.
+/// Time within which a queue without a leader elects one, for any interval.
 const ELECTION: Duration = Duration::from_mins(1);
 
 impl Default for StatisticsInterval {
@@ -22,56 +22,56 @@ impl Default for StatisticsInterval {
 }
 
 impl StatisticsInterval {
-    /// A broker that takes its statistics every `interval`. One that is too short here makes `verify` judge
-    /// too early; nothing is deleted for it.
+    /// Statistics that the broker takes every `interval`. If this value is too short, `verify` judges too early; no queue is
+    /// deleted because of it.
     pub const fn new(interval: Duration) -> Self {
         Self(interval)
     }
 
-    /// The age that a count has at the most: twice the interval.
+    /// The maximum age of a count: twice the interval.
     pub fn oldest_count(self) -> Duration {
         2 * self.0
     }
 
-    /// What is read so long after an event has counted everything that was there before it.
+    /// Time after an event from which counts include everything that happened before the event.
     pub fn counts_settle(self) -> Duration {
         self.oldest_count() + READING
     }
 
-    /// The same for a decision that cannot be taken back: an interval shorter than `least` may be a mistake.
+    /// Like [`counts_settle`](Self::counts_settle), for an irreversible decision: an interval shorter than `least` may be a
+    /// mistake.
     pub fn surely_settle(self, least: Duration) -> Duration {
         Self(self.0.max(least)).counts_settle()
     }
 
-    /// A queue that has not been counted for so long is one that cannot be counted: statistics are off, or it has no
-    /// leader.
+    /// Time after which a queue without a count cannot be counted: statistics are off, or it has no leader.
     pub fn uncounted_at_most(self) -> Duration {
         ELECTION.max(6 * self.oldest_count())
     }
 }
 
-/// Shows from a quorum queue's own reports, whatever the intervals are, that its counts are newer than some event.
+/// Shows from a quorum queue's own reports, for any interval, that its counts are newer than an event.
 ///
-/// The process of such a queue reports its counts together with its reductions (the work it has done so far), which
-/// grow with each report. The second report that is *seen* for the first time after the event was made after it: the
-/// one seen before it was collected after the event, so what replaced that was made later still.
+/// The queue's process reports its counts together with its reductions (the work that it has done), which grow with each
+/// report. The first report that replaces another one after the event was collected after it. The report that replaces this one
+/// was therefore made after the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountReports {
     last: Option<CountReport>,
     new: u8,
 }
 
-/// One report of a queue, as it differs from the others.
+/// A report of a queue, with the fields that differ between reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountReport {
     /// The node whose process reported.
     pub leader: String,
-    /// The work that process had done.
+    /// The work that the process had done.
     pub reductions: u64,
 }
 
 impl CountReports {
-    /// The report that is to be seen now, after the event.
+    /// Records the report that the broker shows now, after the event.
     pub fn seen(&mut self, report: CountReport) {
         match &self.last {
             Some(last) if last.leader != report.leader => self.new = 0,
@@ -81,12 +81,12 @@ impl CountReports {
         self.last = Some(report);
     }
 
-    /// True if any report was seen at all.
+    /// Whether a report was seen at all.
     pub fn any(&self) -> bool {
         self.last.is_some()
     }
 
-    /// True if what was seen last was counted after the event.
+    /// Whether the latest report was made after the event.
     pub fn are_newer(&self) -> bool {
         self.new >= 2
     }

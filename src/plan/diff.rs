@@ -1,4 +1,4 @@
-//! The planner: a pure function from what is desired and what is there to a plan.
+//! The planner: a pure function from desired and observed objects to a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ use crate::{
 ///
 /// `discard` names business queues that may be deleted with their messages.
 ///
-/// The order is the safety argument: a thing is created only after everything it leads to, an old queue is
-/// unbound only after the new one is bound, and deleted only when nothing comes in and nothing waits.
-/// So a plan that stops after any step leaves a topology that works.
+/// The order makes a plan safe. An object is created only after everything that it routes to. An old queue is unbound only
+/// after the new queue is bound, and deleted only when no message can arrive and none waits. A plan that stops after any step
+/// therefore leaves a topology that works.
 pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>) -> Plan {
     let resolved = resolve(topology, &observed.objects);
     let mut plan = Plan::default();
@@ -51,7 +51,7 @@ pub fn diff(topology: &Topology, observed: &Snapshot, discard: &BTreeSet<String>
     }
     retired_exchange::retire(topology, observed, &resolved, &mut plan);
     plan.notes.extend(unused(topology, observed));
-    // Stable: within a stage and a TTL the order is the one of the maps, so the same input gives the same plan.
+    // The sort is stable: steps of one stage and TTL keep the order of the maps, so the same input gives the same plan.
     let order = Order::of(topology, &resolved, observed);
     plan.steps.sort_by_key(|step| order.place(&step.change));
     plan.draining.sort_by_key(|draining| order.ttl_ms(&draining.queue));
@@ -88,7 +88,7 @@ fn additions(observed: &Snapshot, resolved: &Resolved, plan: &mut Plan) {
     for binding in resolved.objects.bindings.difference(&observed.objects.bindings) {
         match binding.mark_of() {
             None => plan.step(Change::Bind(binding.clone()), Reason::Missing),
-            // What is created is marked with it.
+            // A step that creates an object also marks it.
             Some(_) if is_there(&observed.objects, binding) => {
                 plan.step(Change::Bind(binding.clone()), Reason::Adopted);
             }
@@ -104,7 +104,7 @@ fn is_there(objects: &Objects, binding: &Binding) -> bool {
         objects.exchanges.contains_key(&binding.destination)
     }
 }
-/// A queue that looks like one of ours and is not; one that another topology has marked is that one's business.
+/// A note on a queue that has a name of this topology and no mark. `None` if another topology has marked the queue.
 pub(super) fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Note> {
     if objects.owner_of(&queue.name).is_some() {
         return None;
@@ -113,7 +113,7 @@ pub(super) fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) ->
     Some(Note::Unmarked { queue: destination, exchange: source, mark: routing_key })
 }
 
-/// Other topologies of this program in the same virtual host that nobody consumes.
+/// Notes on other topologies of this program in the same virtual host whose queues have no consumer.
 fn unused(topology: &Topology, observed: &Snapshot) -> Vec<Note> {
     let mut others: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for binding in observed.objects.bindings.iter().filter(|binding| binding.to_queue) {

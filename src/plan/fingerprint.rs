@@ -1,4 +1,4 @@
-//! The fingerprint of a plan: `overdue apply --plan` carries out the plan that was looked at, or none.
+//! The fingerprint of a plan: `overdue apply --plan` carries out only the plan that has this fingerprint.
 
 use std::{
     collections::BTreeSet,
@@ -40,7 +40,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// The plan made now is not the plan that was looked at.
+/// The plan made now is not the plan that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "nothing was changed: the plan is now {now} and not {asked}: {summary}{}",
@@ -54,8 +54,9 @@ pub struct OtherPlan {
 }
 
 impl Plan {
-    /// Two plans have the same fingerprint if they create, bind, adopt and retire the same, with every name and argument. Counts and
-    /// times are not in it, nor how far the retirement of a queue is: a queue is the same whether it leaves, drains, or is deleted.
+    /// Two plans have the same fingerprint if they create, bind, adopt and retire the same objects, with every name and
+    /// argument. Counts and times are not included, and neither is the phase of a retirement: leaving, draining and deleting a
+    /// queue are equal.
     pub fn fingerprint(&self) -> Fingerprint {
         let draining = self.draining.iter().map(|it| it.queue.as_str());
         let deleted = self.changes().filter_map(|change| match change {
@@ -95,10 +96,10 @@ impl Plan {
         Fingerprint(digits)
     }
 
-    /// The plan itself, if it is the plan that was asked for.
+    /// Returns the plan if it has the fingerprint `asked`, or if none was asked for.
     ///
     /// # Errors
-    /// It is another one.
+    /// The plan has another fingerprint.
     pub fn checked(self, asked: Option<&Fingerprint>) -> Result<Self, OtherPlan> {
         let now = self.fingerprint();
         match asked {

@@ -1,4 +1,4 @@
-//! Generations: RabbitMQ cannot change a queue, so another shape is another queue, `orders.delay.30m.2`.
+//! Generations: RabbitMQ cannot change a queue, so other arguments need another queue, `orders.delay.30m.2`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
 /// The desired objects under the names they have, or will have, on this broker.
 pub(crate) struct Resolved {
     pub(crate) objects: Objects,
-    /// New generations, by the name they will have: what they replace, and why.
+    /// New generations by their name: the queue that each one replaces, and why.
     pub(crate) replaces: BTreeMap<String, Replaced>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn resolve(topology: &Topology, observed: &Objects) -> Resolved {
     Resolved { objects: Objects { exchanges: desired.exchanges, queues, bindings }, replaces }
 }
 
-/// Every generation of `base` that is there, oldest first.
+/// Every existing generation of `base` with its number, oldest first.
 fn generations<'a>(base: &str, observed: &'a Objects) -> Vec<(u32, &'a Queue)> {
     let mut found: Vec<(u32, &Queue)> = observed
         .queues
@@ -62,23 +62,24 @@ fn generations<'a>(base: &str, observed: &'a Objects) -> Vec<(u32, &'a Queue)> {
     found
 }
 
-/// `orders.delay.30m` is generation 1 of itself, `orders.delay.30m.2` the second.
+/// The number of a generation: 1 for `orders.delay.30m`, 2 for `orders.delay.30m.2`; `None` if `name` is no generation of
+/// `base`.
 pub fn number_of(base: &str, name: &str) -> Option<u32> {
     let rest = name.strip_prefix(base)?;
     if rest.is_empty() {
         return Some(1);
     }
     let number: u32 = rest.strip_prefix('.')?.parse().ok()?;
-    // One spelling per generation: `.02` and `.1` are somebody else's.
+    // A generation has one spelling: `.02` and `.1` are foreign names.
     (number >= 2 && name == name_of(base, number)).then_some(number)
 }
 
-/// Whether a queue is one of the timeout whose queue is called `base`: this one or a shard of it, in any generation.
+/// Whether `name` is a queue of the timeout with the queue `base`: that queue or a shard of it, in any generation.
 pub fn is_of(base: &str, name: &str) -> bool {
     number_of(base, name).is_some() || is_shard_of(base, name)
 }
 
-/// Whether a queue is a shard of `base`, of any number and in any generation.
+/// Whether `name` is a shard of `base`, with any number and in any generation.
 pub(crate) fn is_shard_of(base: &str, name: &str) -> bool {
     let rest = name.strip_prefix(base).and_then(|rest| rest.strip_prefix('.'));
     let word = rest.map(|rest| rest.split_once('.').map_or(rest, |(word, _)| word));

@@ -1,4 +1,4 @@
-//! The lines of a ladder: its queues differ in how long they hold messages, and there are dozens of them.
+//! The lines of a ladder, which has dozens of queues that differ only in their TTL.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{objects::mark::mark, topology::level::Level};
 
-/// Steps that differ in nothing but the queue of a ladder are one line, where the first of them stands.
+/// Prints steps that differ only in the queue of a ladder as one line, at the position of the first step.
 pub(super) fn steps<'a>(steps: impl Iterator<Item = &'a Step>) -> Vec<String> {
     lines(steps.cloned(), |step| {
         let hold = match &mut step.change {
@@ -35,7 +35,7 @@ pub(super) fn steps<'a>(steps: impl Iterator<Item = &'a Step>) -> Vec<String> {
     })
 }
 
-/// Queues of a ladder that are empty already, and kept for what may still come to them, are one line.
+/// Prints empty queues of a ladder as one line, if they are kept for messages that may still arrive.
 pub(super) fn draining(all: &[Draining]) -> Vec<String> {
     let within = |it: &Draining| match it.drains {
         Drains::AlongTheLadder { within } if it.messages == Some(0) => Some(within),
@@ -49,7 +49,7 @@ pub(super) fn draining(all: &[Draining]) -> Vec<String> {
     })
 }
 
-/// `cut` takes out of one what is its own, which is how long its queue holds messages; the rest of a run is equal.
+/// Prints equal items as one line. `cut` removes and returns the TTL of an item's queue; items are compared without it.
 fn lines<T: Clone + PartialEq + fmt::Display>(
     all: impl Iterator<Item = T>,
     cut: impl Fn(&mut T) -> Option<Level>,
@@ -74,7 +74,7 @@ fn lines<T: Clone + PartialEq + fmt::Display>(
     runs.into_iter().map(line).collect()
 }
 
-/// Takes out of the name of a ladder's queue how long it holds messages: `30m` of `orders.ladder.delay.30m.2`, which leaves
+/// Removes the TTL from the name of a ladder's queue and returns it: `30m` of `orders.ladder.delay.30m.2`, which becomes
 /// `orders.ladder.delay.*.2`.
 fn cut_hold(name: &mut String) -> Option<Level> {
     let (ladder, rest) = name.rsplit_once(".delay.")?;

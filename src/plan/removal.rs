@@ -1,4 +1,4 @@
-//! Removing a topology: everything that has its mark, if nothing waits in it and nobody uses it.
+//! Removes a topology: every object with its mark, if no message waits in it and no client uses it.
 
 use super::{
     Change, Plan, Reason, Refusal, Step,
@@ -13,12 +13,12 @@ use crate::{
     topology::Topology,
 };
 
-/// The plan that leaves nothing of `topology` on the broker. With `discard` also of what waits in its queues; what is not
-/// counted is never given up.
+/// The plan that deletes every object of `topology`. With `discard`, it also deletes queues with messages, but no queue whose
+/// messages are not counted.
 ///
-/// The exchanges that nothing leads to are deleted first, so that publishers get an error; then nothing is bound any more, then
-/// the queues go, and what they led to. The exchange of the marks goes last: stopped after any step, it can be planned
-/// again.
+/// Exchanges that nothing routes to are deleted first, so that publishers get an error. Then queues are unbound, then deleted,
+/// then the exchanges that they routed to. The exchange of the marks is deleted last: after a stop at any step, the removal can
+/// be planned again.
 pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan {
     let objects = &observed.objects;
     let mut plan = Plan::default();
@@ -67,7 +67,7 @@ pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan 
     plan
 }
 
-/// The queues that have the topology's mark, and no other's.
+/// The queues with the mark of this topology, and of no other.
 pub(crate) fn queues<'a>(
     topology: &'a Topology,
     objects: &'a Objects,
@@ -75,8 +75,8 @@ pub(crate) fn queues<'a>(
     objects.queues.values().filter(|queue| is_only_ours(topology, objects, &queue.name, true))
 }
 
-/// The exchanges that have the topology's mark, and those of its file, which have none: where there are marks, what is
-/// exactly as the file wants it was made with them.
+/// The exchanges with the mark of this topology, and unmarked exchanges of its file: if the broker has the exchange of the
+/// marks, an exchange exactly as in the file was created with it.
 fn exchanges<'a>(topology: &Topology, objects: &'a Objects) -> Vec<&'a Exchange> {
     let desired = topology.objects().exchanges;
     let as_wanted = |exchange: &Exchange| {
@@ -100,7 +100,7 @@ fn is_only_ours(topology: &Topology, objects: &Objects, name: &str, to_queue: bo
     owners.peek().is_some() && owners.all(|owner| owner == topology.name)
 }
 
-/// What is bound to a queue, but for the default exchange and marks.
+/// The bindings of a queue, without the default exchange's and the marks.
 fn bindings<'a>(objects: &'a Objects, queue: &'a str) -> impl Iterator<Item = &'a Binding> {
     objects.bindings.iter().filter(move |it| {
         it.to_queue && it.destination == queue && !it.source.is_empty() && it.mark_of().is_none()

@@ -1,5 +1,5 @@
-//! Taking exchanges out of use that delayed messages with another strategy: deleted when nothing can be on its way to
-//! them or in them any more. And those of shards, which nothing is ever in: deleted when other queues get what is due.
+//! Retires exchanges of a former strategy, which are deleted when no message can be in them or reach them. Also retires
+//! exchanges of former shards, which never contain messages: they are deleted when other queues get the due messages.
 
 use super::{
     Change, Contents, Needed, Plan, Reason, RetiredExchange,
@@ -14,7 +14,7 @@ use crate::{
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
-/// Exchanges with our mark that the topology does not want.
+/// Exchanges with the mark of this topology that its file does not want.
 pub(super) fn retired<'a>(
     topology: &'a Topology,
     objects: &'a Objects,
@@ -26,7 +26,7 @@ pub(super) fn retired<'a>(
     })
 }
 
-/// Deletes what nothing leads to any more, first the exchanges that lead to others.
+/// Plans to delete retired exchanges that nothing routes to, each before the exchanges that it routes to.
 pub(super) fn retire(
     topology: &Topology,
     observed: &Snapshot,
@@ -38,8 +38,8 @@ pub(super) fn retire(
     delete((topology, observed), left, Vec::new(), &Reason::StrategyChanged, plan);
 }
 
-/// Deletes those of `left` that nothing leads to any more once `gone` and the queues that are planned are, and says what the
-/// others are needed for.
+/// Plans to delete each exchange of `left` that nothing routes to after `gone` and the queues of the plan are deleted. Records
+/// why the other exchanges are needed.
 pub(super) fn delete<'a>(
     (topology, observed): (&Topology, &'a Snapshot),
     mut left: Vec<&'a Exchange>,
@@ -68,7 +68,7 @@ pub(super) fn delete<'a>(
     }
 }
 
-/// Why an exchange cannot go yet, with the changes that are planned already.
+/// Why an exchange cannot be deleted yet, after the changes that are already planned.
 pub(super) fn needed(
     (topology, observed): (&Topology, &Snapshot),
     plan: &Plan,
@@ -110,7 +110,7 @@ pub(super) fn needed(
     Some(Needed::Bound { exchange: bound.source.clone() })
 }
 
-/// Whether workers with a file from before, which has `[compat.x-delay]`, publish to `exchange` what they consume from `queue`.
+/// Whether workers with a former file, which has `[compat.x-delay]`, publish messages from `queue` to `exchange`.
 fn is_left_of_compat(topology: &Topology, queue: &str, exchange: &str) -> bool {
     let base = topology.compat_queue();
     (exchange == topology.compat_due_exchange() || exchange == topology.compat_rest_exchange())
@@ -118,12 +118,13 @@ fn is_left_of_compat(topology: &Topology, queue: &str, exchange: &str) -> bool {
         && !topology.all_business_queues().any(|it| it == base)
 }
 
-/// Whether it was in front of shards that the topology does not have.
+/// Whether the exchange was in front of shards that the topology no longer has.
 fn is_of_former_shards(topology: &Topology, exchange: &Exchange) -> bool {
     exchange.kind == CONSISTENT_HASH && !topology.objects().exchanges.contains_key(&exchange.name)
 }
 
-/// A former exchange of shards stays as long as one of them: by it workers that cannot list the queues know of them.
+/// Why a former exchange of shards is needed. It stays as long as one of its shards: workers that cannot list queues find the
+/// shards by it.
 fn shares(
     topology: &Topology,
     observed: &Snapshot,
@@ -144,9 +145,9 @@ fn shares(
     Some(Needed::Shares { queue: left.clone() })
 }
 
-/// What leads to shards that one queue takes the place of: it is taken away before the bindings of the shards, so that none of
-/// them gets what another one would have got. Where the timeout is gone, they stay bound until what waits for them in the levels
-/// has come out, and so does the exchange.
+/// Plans to unbind the exchanges of former shards that one queue replaces. They are unbound before their shards, so that no
+/// shard gets messages of another shard. If the timeout was removed, the exchange and its shards stay bound until the
+/// messages in the levels have arrived.
 fn unbind_former_shards(topology: &Topology, observed: &Snapshot, plan: &mut Plan) {
     let (due, objects) = (topology.due_exchange(), &observed.objects);
     let is_former = |name: &str| {
@@ -169,7 +170,7 @@ fn reason_of(topology: &Topology, exchange: &Exchange, reason: &Reason) -> Reaso
     if is_former { Reason::RetiredAndEmpty } else { reason.clone() }
 }
 
-/// Whether an exchange is needed on a broker as it is now; one that is not there is not.
+/// Whether an exchange is needed on the broker as observed; false if the exchange does not exist.
 pub fn is_needed(topology: &Topology, observed: &Snapshot, exchange: &str) -> bool {
     let exchange = observed.objects.exchanges.get(exchange);
     let nothing = Plan::default();
