@@ -1,4 +1,4 @@
--- blocker: the session that a waiting session waits for, at the end of the chain. Every user may read pg_locks and application names; the
+-- blocker: the session that a waiting session waits for, at the end of the chain. Every user may read pg_locks and application names. The
 -- state of other users' sessions needs pg_read_all_stats.
 -- $1 int pid of the waiting session
 -- -> relation text (NULL if unknown), is_row bool, pid int (0: a prepared transaction), usename text,
@@ -9,7 +9,7 @@ WITH RECURSIVE chain (pid, depth) AS (
     SELECT blocker, depth + 1
     FROM chain CROSS JOIN LATERAL pg_catalog.unnest(pg_blocking_pids(chain.pid)) AS blocker WHERE depth < 8
 ), waited AS (
-    -- A session that waits for the transaction on a row has the lock of the tuple meanwhile.
+    -- A session that waits for the transaction on a row has the tuple's lock while it waits.
     SELECT relation::regclass::text AS relation, locktype = 'tuple' AS is_row FROM pg_locks
     WHERE pid = $1::int AND relation IS NOT NULL AND (locktype = 'tuple' OR NOT granted) ORDER BY granted LIMIT 1
 )

@@ -1,5 +1,5 @@
 -- effect_others: tables that this transaction changed, except the effect's tables and their partitions.
--- $1 text[] tables of the effect, as they are written in SQL
+-- $1 text[] tables of the effect, by their names in SQL
 -- -> relation text, inserted bigint, updated bigint, deleted bigint
 SELECT quote_ident(schemaname::text) || '.' || quote_ident(relname::text) AS relation, n_tup_ins AS inserted, n_tup_upd AS updated, n_tup_del AS deleted
 FROM pg_stat_xact_user_tables

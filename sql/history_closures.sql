@@ -1,5 +1,5 @@
--- history_closures: deletes the oldest closures from the index by time, if both clocks agree that they are too old. A clock that is ahead
--- therefore deletes nothing.
+-- history_closures: deletes the oldest closures from the index by time, if both clocks agree that they are too old. A fast clock therefore
+-- deletes nothing.
 -- $1 timestamptz now by the worker's clock, $2 bigint milliseconds to keep, $3 bigint most rows
 -- -> deleted bigint (0 while another session deletes)
 WITH gone AS (

@@ -7,10 +7,10 @@
 WITH those AS MATERIALIZED (
     SELECT * FROM orders WHERE starts_with(id, $1)
 ), unpaid AS MATERIALIZED (
-    -- Unpaid orders are few, and `those` may be a million rows, which must not be read again for each refused payment.
+    -- Unpaid orders are few. `those` may have a million rows, which must not be read again for each refused payment.
     SELECT * FROM those WHERE status = 'unpaid'
 ), closed AS MATERIALIZED (
-    -- With the commit time, if the server keeps it.
+    -- The commit time is NULL if the server does not keep it.
     SELECT *, CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(xmin) END AS committed_at
     FROM {own}.closures WHERE starts_with(order_id, $1)
 ), shelves AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- own_tables: tables of a schema with the names of ours. A table is ours if its columns are exactly these; columns of later versions may
 -- be missing.
--- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, $5 boolean[] whether it was added later, an entry per column ->
--- name text, is_own boolean
+-- $1 text schema, $2 text[] tables, $3 text[] columns, $4 text[] types, $5 boolean[] whether the column was added later, one entry per
+-- column -> name text, is_own boolean
 WITH made AS (
     SELECT name, attribute, type::regtype::oid AS type, later
     FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS made (name, attribute, type, later)

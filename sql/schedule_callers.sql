@@ -1,5 +1,5 @@
--- schedule_callers: triggers that fail when a topology has only these timeouts, or fail already: they call schedule_row() with one that
--- it had, and that no other topology has. None that is disabled. Of a partitioned table the trigger, and not its copies on the partitions.
+-- schedule_callers: triggers that call schedule_row() with a timeout that the topology had, is not in $1, and no other topology has. These
+-- triggers fail, or will fail once the topology has only these timeouts. Without disabled triggers, and without the copies on partitions.
 -- $1 text[] timeouts, $2 text topology
 -- -> table_name text, trigger_name text (both as SQL has them), timeout text, is_ours boolean (`overdue database init --trigger` has made
 --    it, and this user may drop it)

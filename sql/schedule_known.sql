@@ -1,2 +1,2 @@
--- schedule_known: what schedule() takes. -> topology text, name text
+-- schedule_known: timeouts that schedule() accepts. -> topology text, name text
 SELECT topology, name FROM {own}.schedule_timeouts WHERE removed_at IS NULL ORDER BY topology, name

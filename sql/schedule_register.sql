@@ -1,5 +1,5 @@
--- schedule_register: schedule() takes these timeouts of a topology as well, but those that were removed, with the delays of the topology
--- file. $1 text[] names, $2 text topology, $3 bigint[] delays in milliseconds -> name text (of those that it refuses: they were removed)
+-- schedule_register: makes schedule() accept timeouts of a topology, except removed ones, with the delays of the topology file. $1 text[]
+-- names, $2 text topology, $3 bigint[] delays in milliseconds -> name text (removed timeouts, which it refuses)
 WITH taken AS (
     INSERT INTO {own}.schedule_timeouts (name, topology, after)
     SELECT name, $2, ms::float8 * interval '1 millisecond'

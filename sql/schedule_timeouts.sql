@@ -1,5 +1,5 @@
--- schedule_timeouts: schedule() takes timeouts of a topology, with their delays, and others of it no more. $1 text[] taken, $2 text
--- topology, $3 bigint[] delays in milliseconds, $4 text[] removed
+-- schedule_timeouts: makes schedule() accept timeouts of a topology, with their delays, and refuse others of it. $1 text[] accepted, $2
+-- text topology, $3 bigint[] delays in milliseconds, $4 text[] removed
 WITH taken AS (
     INSERT INTO {own}.schedule_timeouts (name, topology, after)
     SELECT name, $2, ms::float8 * interval '1 millisecond'

@@ -1,10 +1,10 @@
--- schedule_triggers: on the reference tables, a trigger for new rows and one for changed ones, for each state that has a deadline.
--- The statements that call it follow: pg_temp.schedule_state(timeout, status, column of the deadline).
+-- schedule_triggers: triggers on the reference tables, for each state with a deadline: one for new rows, one for changed rows.
+-- The statements that call this function follow: pg_temp.schedule_state(timeout, status, column of the deadline).
 CREATE OR REPLACE FUNCTION pg_temp.schedule_state(timeout text, state text, deadline text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     run text := format('EXECUTE FUNCTION {own}.schedule_row(%L, %L, %L)', timeout, 'id', deadline);
 BEGIN
-    -- Looked up first: a trigger is made under a lock on the table, even where there is nothing to do.
+    -- Checked first, because creating a trigger locks the table, even if the trigger exists.
     IF (SELECT count(*) FROM pg_trigger
         WHERE tgrelid = 'orders'::regclass::oid AND tgname IN ('schedule_new_' || state, 'schedule_changed_' || state)
           AND encode(tgargs, 'escape') = timeout || '\000id\000' || deadline || '\000') = 2 THEN

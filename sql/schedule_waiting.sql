@@ -1,5 +1,5 @@
--- schedule_waiting: how many notices wait to be published, for how long the oldest has and for which timeout, and what was set aside.
--- $1 bigint where counting ends
+-- schedule_waiting: number of notices to publish, age and timeout of the oldest one, and refused notices.
+-- $1 bigint most rows to count
 -- -> notices bigint, oldest_ms bigint, refused bigint, reason text (of one of these), timeout text (of the oldest)
 SELECT (SELECT count(*) FROM (SELECT FROM {own}.scheduled_notices LIMIT $1) AS waiting) AS notices,
        coalesce((SELECT extract(epoch FROM clock_timestamp() - scheduled_at) * 1000.0
