@@ -42,7 +42,7 @@ async fn connection(address: &BrokerAddress) -> AmqpConnection {
 }
 
 /// Whether the broker answers a publish. The default exchange returns the message: no queue has the name of its routing key.
-/// Without permission to write to the exchange, the broker refuses the message and closes the channel, which is an answer.
+/// If the user may not write to the exchange, the broker refuses the message and closes the channel, which is an answer.
 async fn answers(publisher: &Publisher) -> bool {
     // Even under an alarm the broker takes the first message of a connection, and blocks the connection after it.
     for message_id in ["overdue.doctor.1", "overdue.doctor.2"] {

@@ -61,7 +61,7 @@ impl Nodes {
         &self.login.user
     }
 
-    /// One value per node, which asks only that node.
+    /// Returns one value per node, which asks only that node.
     pub(in crate::administration) fn each(&self) -> impl Iterator<Item = Self> {
         self.urls.iter().map(|url| Self {
             urls: vec![url.clone()],
