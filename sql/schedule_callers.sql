@@ -1,8 +1,8 @@
 -- schedule_callers: triggers that call schedule_row() with a timeout that the topology had, is not in $1, and no other topology has. These
 -- triggers fail, or will fail once the topology has only these timeouts. Without disabled triggers, and without the copies on partitions.
 -- $1 text[] timeouts, $2 text topology
--- -> table_name text, trigger_name text (both as SQL has them), timeout text, is_ours boolean (`overdue database init --trigger` has made
---    it, and this user may drop it)
+-- -> table_name text, trigger_name text (both as SQL has them), timeout text, is_ours boolean (`overdue database init --trigger` created
+--    the trigger, and this user may drop it)
 SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigger_name, gone.name AS timeout,
        coalesce(tgrelid = to_regclass('orders'::text)::oid, false) AND pg_has_role(relowner, 'USAGE'::text)
            AND tgname IN ('schedule_new_unpaid', 'schedule_changed_unpaid', 'schedule_new_paid', 'schedule_changed_paid',
