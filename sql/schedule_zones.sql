@@ -1,7 +1,7 @@
 -- schedule_zones: triggers that call schedule_row() without a time zone, for a column that has none: the instant depends on the session
 -- that writes the row. Without disabled triggers, and without the copies on partitions.
 -- $1 text the schema of our tables -> table_name text, trigger_name text, column_name text (as SQL has them), column_type text,
---    write text (creates the trigger again, with the zone UTC), session_zone text, east_s bigint (seconds by which this zone is ahead of UTC)
+--    write text (creates the trigger again, with zone UTC), session_zone text, east_s bigint (seconds by which this zone is ahead of UTC)
 SELECT tgrelid::regclass::text AS table_name, quote_ident(tgname::text) AS trigger_name, quote_ident(attname::text) AS column_name,
        format_type(base.oid, NULL::int) AS column_type,
        CASE WHEN tgconstraint <> 0::oid THEN 'DROP TRIGGER '::text || quote_ident(tgname::text) || ' ON '::text || tgrelid::regclass::text || '; '::text ELSE ''::text END
