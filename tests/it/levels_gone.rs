@@ -260,7 +260,7 @@ async fn a_worker_that_declares_nothing_is_ready_when_the_levels_of_its_timeouts
     std::fs::write(world.topology_file(), &added).unwrap();
     let (_process, address) = world.listening(|it| _ = it.arg("--no-declare")).await;
     let page = until_not_ready(address, "levels: the broker has no level for 3s.unpaid: ").await;
-    assert!(page.first().ends_with("is parked; run `overdue apply`"), "{}", page.body);
+    assert!(page.first().ends_with("are parked; run `overdue apply`"), "{}", page.body);
     world.apply(&Topology::parse(&added).unwrap()).await;
     until_ready(address).await;
 }

@@ -59,7 +59,7 @@ async fn all_work_is_done_behind_a_pooler_also_when_it_is_restarted() {
         .await;
     let run =
         world.overdue_with(&["doctor", "-o", "json"], &[("OVERDUE_DATABASE__URL", &pooler.url())]);
-    let has_all = format!("are opened with; user {} has it", world.schema);
+    let has_all = format!("drops the options of connections; user {} has them", world.schema);
     assert!(run.json()["checks"].to_string().contains(&has_all), "{run}");
     // One statement is stalled as long as the burst takes. The server's sessions have what their user had when they were opened.
     world.sql(&format!("ALTER ROLE {} SET statement_timeout = 0", world.schema)).await;

@@ -86,7 +86,7 @@ async fn its_tables_become_these_and_keep_their_rows() {
                 SELECT schedule('o-2', 'unpaid', '1 s'), schedule(7, 'unpaid')";
     world.store.run_script("released", &(read("0.1.0", "tables.sql") + rows)).await.unwrap();
     let run = world.overdue(&["run", "--no-declare"]);
-    assert!(run.code == Some(78) && run.stderr.contains("of an older version"), "{run}");
+    assert!(run.code == Some(78) && run.stderr.contains("belong to an older version"), "{run}");
     world.overdue(&["database", "init", "--yes"]).exits(0);
     assert_eq!(shape(&world).await, shape(&fresh).await);
     for (table, rows) in [("outbox", 1), ("closures", 1), ("scheduled_notices", 2)] {
