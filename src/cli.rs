@@ -108,15 +108,15 @@ fn help_template() -> String {
     let commands = Command::augment_subcommands(clap::Command::new("overdue"));
     let styles = commands.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());
-    let mut list = String::new();
-    for command in commands.get_subcommands() {
+    let line = |command: &clap::Command| {
         let name = command.get_name();
-        if let Some((group, _)) = GROUPS.iter().find(|(_, first)| *first == name) {
-            list += &format!("\n{header}{group}:{header:#}\n");
-        }
+        let group = GROUPS.iter().find(|(_, first)| *first == name);
+        let group = group.map(|(group, _)| format!("\n{header}{group}:{header:#}\n"));
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        list += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
-    }
+        format!("{}  {literal}{name:<11}{literal:#}  {about}\n", group.unwrap_or_default())
+    };
+    let list: Vec<String> = commands.get_subcommands().map(line).collect();
+    let list = list.concat();
     format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{BEGIN}\n{list}\n{options}{{after-help}}"
     )

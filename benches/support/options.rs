@@ -77,6 +77,7 @@ impl Options {
 }
 
 /// A variable of the environment, or its value at a service of `make services`.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads no settings file")]
 fn environment(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }

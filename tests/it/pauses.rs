@@ -325,6 +325,8 @@ async fn a_worker_that_nobody_asks_sees_that_a_pause_has_ended() {
 /// Nobody knows of which timeout an order is that the sweep finds: of such an effect it leaves them all.
 #[apply(world_test)]
 async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages() {
+    const ALONE: &str =
+        "\ngift has the same effect: until then its orders are closed by their messages alone\n";
     let world = World::of(&shared(2)).await;
     let orders = world.orders("o", 3, -1_000).await;
     pause(&world);
@@ -337,8 +339,6 @@ async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages
     assert_eq!(world.status("o-0").await, "closed");
     assert_eq!(worker.counts().swept, 0);
     // Without a message an order of the other timeout stays open as well.
-    const ALONE: &str =
-        "\ngift has the same effect: until then its orders are closed by their messages alone\n";
     let shown = world.overdue(&["pauses"]).stdout;
     assert!(shown.ends_with(ALONE), "{shown}");
     resume(&world);
