@@ -86,7 +86,7 @@ impl fmt::Display for PausesAnswer {
         }
         self.pauses.iter().try_for_each(|pause| writeln!(f, "{pause}"))?;
         self.by_message_alone.iter().try_for_each(|timeout| {
-            writeln!(f, "{timeout} has the same effect: until then its orders are closed by their messages alone")
+            writeln!(f, "{timeout} shares its effect with a paused timeout: until the pause ends, its orders are closed by their messages alone")
         })
     }
 }

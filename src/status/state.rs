@@ -160,7 +160,7 @@ fn cause(
         waiting.is_long.then(|| (format!("the worker reports: {reason}"), doctor()))
     });
     let unattended = || {
-        let mut queues = broker?.business.iter();
+        let mut queues = broker.filter(|_| reading.why("broker").is_none())?.business.iter();
         let queue =
             queues.find_map(|queue| condition::unconsumed(&queue.name, queue.consumers?))?;
         Some((queue, RUN.to_owned()))
@@ -170,11 +170,13 @@ fn cause(
     found.or_else(unattended).or_else(|| paused(reading)).or_else(|| lacks.map(tried))
 }
 
-/// Whether no worker consumes, and none reports that it closes orders without the broker.
+/// Whether no worker consumes any queue. A worker that has lost the broker closes orders from the table.
 fn is_without_worker(reading: &Reading, broker: Option<&BrokerReading>) -> bool {
-    let queues = broker.map_or_else(Default::default, |broker| &*broker.business);
-    let is_alone = !queues.is_empty() && queues.iter().all(|queue| queue.consumers == Some(0));
-    is_alone && reading.why("broker").is_none() && paused(reading).is_none()
+    let is_alone = |broker: &BrokerReading| {
+        let mut queues = broker.business.iter();
+        queues.len() > 0 && queues.all(|queue| queue.consumers == Some(0))
+    };
+    reading.why("broker").is_none() && broker.is_some_and(is_alone)
 }
 
 /// The first pause, or a resumption at a rate.

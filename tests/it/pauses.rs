@@ -325,8 +325,7 @@ async fn a_worker_that_nobody_asks_sees_that_a_pause_has_ended() {
 /// Nobody knows of which timeout an order is that the sweep finds: of such an effect it leaves them all.
 #[apply(world_test)]
 async fn of_two_timeouts_with_one_effect_the_other_one_is_closed_by_its_messages() {
-    const ALONE: &str =
-        "\ngift has the same effect: until then its orders are closed by their messages alone\n";
+    const ALONE: &str = "\ngift shares its effect with a paused timeout: until the pause ends, its orders are closed by their messages alone\n";
     let world = World::of(&shared(2)).await;
     let orders = world.orders("o", 3, -1_000).await;
     pause(&world);

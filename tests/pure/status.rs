@@ -303,6 +303,16 @@ fn it_is_never_ok_while_nothing_is_closed() {
             it.failing = vec![Failing { work: "broker".to_owned(), reason }];
             no_broker(it);
         }),
+        changed(|it| {
+            let reason =
+                "not connected (since 40 s); orders are closed on time from the table".to_owned();
+            it.failing = vec![Failing { work: "broker".to_owned(), reason }];
+            broker(it).business[0].consumers = Some(0);
+        }),
+        changed(|it| {
+            it.pauses = Known::Known(vec![pause(None)]);
+            broker(it).business[0].consumers = Some(0);
+        }),
     ];
     let lines = cases.iter().map(line);
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
