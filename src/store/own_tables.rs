@@ -1,7 +1,7 @@
 //! The tables of `overdue`: creates them in the first schema of the search path, and the reference order tables in the last. It
 //! drops its own tables only: the reference order tables belong to the user.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use deadpool_postgres::Transaction;
 
@@ -109,10 +109,16 @@ impl Store {
     /// them. Nothing was changed.
     pub async fn init(&self, search_path: &str, reference_tables: bool) -> Result<(), StoreError> {
         let (ours, orders) = schemas(search_path)?;
-        // Two concurrent runs would both create the schema, so the second one waits.
-        let mut script =
-            "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init', 0::bigint));\n"
-                .to_owned();
+        // Two concurrent runs would both create the same schema, so the second one waits. Another schema of the database waits for
+        // nothing. The order of the locks is the order of the names, so that two runs never wait for each other.
+        let mut script = String::new();
+        for schema in BTreeSet::from([ours, orders]) {
+            script.extend([
+                "SELECT pg_advisory_xact_lock(hashtextextended('overdue database init ",
+                schema,
+                "', 0::bigint));\n",
+            ]);
+        }
         script.push_str(&in_schema(ours, &VERSIONED.replace("{version}", &VERSION.to_string())));
         script.push_str(&in_schema(ours, &refuse_foreign()));
         script.push_str(&in_schema(ours, OURS));
