@@ -108,14 +108,29 @@ all_tests() {
   fi
 }
 
+# The services, and all that tests need beside them: one after the other, because each may install packages.
+prepare() {
+  docker/services.sh up all
+  target/python/bin/python --version >/dev/null 2>&1 || rm -rf target/python
+  installed tests/python/requirements.txt python make_python
+  target/browser/bin/python --version >/dev/null 2>&1 || rm -rf target/browser
+  ensure_browser || say "LEFT OUT: the page in a browser: no chromium, or no Playwright"
+  if [[ ${OVERDUE_TEST_ALL:-} == 1 ]]; then
+    ensure_all
+  else
+    say "LEFT OUT: order services in Java, Go, JavaScript and PHP, promtool, wrong clocks, a pooler; OVERDUE_TEST_ALL=1 has them"
+  fi
+}
+
 run_tests() {
-  local services
+  local prepared
   # Tests kill processes, and no machine: what is written survives that without being on disk.
   export OVERDUE_FSYNC=off OVERDUE_WAL_SYNC=none
   # What is built once is not built again a little differently.
   [[ -d $root/target/debug/incremental ]] || export CARGO_INCREMENTAL=0
-  docker/services.sh up all </dev/null &
-  services=$!
+  # Packages download while the compiler works.
+  prepare </dev/null &
+  prepared=$!
   if is_default_version; then
     make --no-print-directory lint
     # Licences, advisories and sources of the dependencies.
@@ -126,19 +141,9 @@ run_tests() {
     fi
   fi
   all_tests --no-run
-  wait "$services"
-  # After the services: both may install packages.
-  target/python/bin/python --version >/dev/null 2>&1 || rm -rf target/python
-  installed tests/python/requirements.txt python make_python
+  wait "$prepared"
   export OVERDUE_TEST_PYTHON=$root/target/python/bin/python
-  target/browser/bin/python --version >/dev/null 2>&1 || rm -rf target/browser
-  ensure_browser || say "LEFT OUT: the page in a browser: no chromium, or no Playwright"
-  if [[ ${OVERDUE_TEST_ALL:-} == 1 ]]; then
-    ensure_all
-    make --no-print-directory prose
-  else
-    say "LEFT OUT: order services in Java, Go, JavaScript and PHP, promtool, wrong clocks, a pooler; OVERDUE_TEST_ALL=1 has them"
-  fi
+  [[ ${OVERDUE_TEST_ALL:-} != 1 ]] || make --no-print-directory prose
   eval "$(docker/services.sh env)"
   # Gigabytes that the compiler wrote are not to stand before what broker and database write.
   sync
