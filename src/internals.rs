@@ -92,7 +92,7 @@ pub mod ladder {
 pub mod objects {
     pub use crate::objects::{
         Argument, Binding, Exchange, Objects, Queue,
-        mark::{Acks, Leaving, exchange_mark, mark},
+        mark::{exchange_mark, mark},
         routing::{overlap, route},
         shard::{CONSISTENT_HASH, MAX_SHARDS},
     };
@@ -138,7 +138,6 @@ pub mod plan {
         removal::removal,
         retired_exchange::is_needed,
         snapshot::{Clock, Policy, QueueStats, Snapshot},
-        step_order::KeptQueues,
     };
 }
 pub mod effect {

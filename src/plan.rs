@@ -23,17 +23,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use self::draining::{Needed, RetiredExchange, count_of};
-use self::generation::{is_of, number_of};
 pub use self::{
     draining::{Draining, Drains},
     refusal::{Note, Refusal},
     step::{Change, Contents, Difference, Reason, Replaced, Step},
 };
-use crate::{
-    objects::{Argument, Binding, shard},
-    text::counted,
-    topology::{Timeout, Topology},
-};
+use crate::text::counted;
 
 /// The changes, in the order in which they are carried out, what they leave for later, and what forbids them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -80,21 +75,12 @@ impl Plan {
             Note::Consumed { queue, .. } => Some(queue),
             Note::Unmarked { .. } | Note::Unused { .. } | Note::Policy { .. } => None,
         });
-        let refused = self.refusals.iter().filter_map(|refusal| match refusal {
-            Refusal::Occupied { queue, .. } => Some(queue),
-            _ => None,
-        });
-        deleted.chain(draining).chain(refused).chain(consumed).cloned().collect()
+        deleted.chain(draining).chain(consumed).cloned().collect()
     }
 
-    /// Whether it depends on what waits in the levels: a timeout is removed, and some of it may be for that one.
-    pub fn removes_timeouts(&self) -> bool {
-        let reasons = self.steps.iter().map(|step| &step.reason);
-        let leaves = |it: &Draining| matches!(it.drains, Drains::Leaving { .. });
-        let occupied = |it: &Refusal| matches!(it, Refusal::Occupied { .. });
-        reasons.into_iter().any(Reason::removes_timeout)
-            || self.draining.iter().any(leaves)
-            || self.refusals.iter().any(occupied)
+    /// Whether the plan depends on the time: the queue of a removed timeout stays bound for a time.
+    pub fn depends_on_time(&self) -> bool {
+        self.draining.iter().any(|it| matches!(it.drains, Drains::Leaving { .. }))
     }
 
     /// What it does, without the reasons, which have counts in them.
@@ -140,7 +126,7 @@ impl Plan {
                 "queue",
                 " to adopt",
             ),
-            (count(|it| matches!(it, Change::Leave(_))), "queue", " to leave in stages"),
+            (count(|it| matches!(it, Change::Leave(_))), "queue", " to unbind later"),
             (count(|it| matches!(it, Change::Unbind(_))), "binding", " to take away"),
             (count(|it| matches!(it, Change::DeleteQueue { .. })), "queue", " to delete"),
             (count(|it| matches!(it, Change::DeleteExchange { .. })), "exchange", " to delete"),
@@ -157,15 +143,6 @@ impl Plan {
         self.notes.iter().any(|note| matches!(note, Note::Policy { .. }))
     }
 
-    /// Messages in levels that may be for a timeout that is removed.
-    fn may_be_parked(&self) -> u64 {
-        let waiting = self.steps.iter().map(|step| match step.reason {
-            Reason::TimeoutRemoved { in_levels, .. } => in_levels,
-            _ => 0,
-        });
-        waiting.max().unwrap_or_default()
-    }
-
     /// Whether anything could be lost.
     fn verdict(&self) -> String {
         let misdirected = self.draining.iter().filter(|queue| queue.drains.misdirected());
@@ -179,117 +156,26 @@ impl Plan {
                 "no message is lost by it, but what waits in {} does not come out as the topology says",
                 misdirected.join(", ")
             ),
-            (true, 0) => match self.may_be_parked() {
-                0 => "no message is lost".to_owned(),
-                messages => format!(
-                    "no message is lost, but up to {} in the levels may come to the parking lot",
-                    counted(messages, "message")
-                ),
-            },
+            (true, 0) => "no message is lost".to_owned(),
             (true, 1) => "1 message is LOST".to_owned(),
             (true, messages) => format!("{messages} messages are LOST"),
         }
     }
 
-    /// Takes out of it levels that are to be added, if the broker has others in use that the topology does not know: its file
-    /// is an older one, or nobody has applied it yet. The queues that are not added, and those in use.
-    ///
-    /// Levels of `[compat.x-delay]` are judged apart: a section that is new or gone says nothing about the levels.
-    pub fn leave_other_levels(&mut self, topology: &Topology) -> Option<[Vec<String>; 2]> {
-        let levels = topology.delay_queues().map(|(_, base)| base);
-        let of_compat = topology.compat_levels().map(|level| topology.compat_delay_queue(level));
-        let kinds = [(levels.collect(), false), (of_compat.collect::<BTreeSet<_>>(), true)];
-        let prefix = format!("{}.", topology.compat_queue());
-        let [mut left, mut others] = [BTreeSet::new(), BTreeSet::new()];
-        for (wanted, is_compat) in kinds {
-            let unknown = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
-                (Change::Unbind(binding), Reason::LevelRemoved { .. }) => {
-                    Some(&binding.destination)
-                }
-                _ => None,
-            });
-            let unknown = unknown.filter(|queue| queue.starts_with(&prefix) == is_compat);
-            let unknown: Vec<String> = unknown.cloned().collect();
-            // What is created is bound, too.
-            let missing = self.changes().filter_map(|change| match change {
-                Change::Bind(binding) if binding.mark_of().is_none() => Some(&binding.destination),
-                _ => None,
-            });
-            let is_wanted = |it: &&String| wanted.iter().any(|base| number_of(base, it).is_some());
-            let missing: Vec<String> = missing.filter(is_wanted).cloned().collect();
-            if !unknown.is_empty() && !missing.is_empty() {
-                left.extend(missing);
-                others.extend(unknown);
-            }
-        }
-        if left.is_empty() {
-            return None;
-        }
-        self.steps.retain(|step| match &step.change {
-            Change::CreateQueue(queue) => !left.contains(&queue.name),
-            Change::Bind(binding) => !left.contains(&binding.destination),
-            _ => true,
-        });
-        Some([left, others].map(|queues| queues.into_iter().collect()))
-    }
-
-    /// Takes out of it what takes the place of queues that are in use: the topology's file is an older one, or nobody has applied
-    /// it yet. The queues that stay in use.
-    ///
-    /// What replaces a queue for more than its lead stays in it: no worker starts then.
-    pub fn leave_successors(&mut self, topology: &Topology) -> BTreeSet<String> {
-        let changed = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
-            (Change::CreateQueue(queue), Reason::Replaces(it)) => {
-                (!differs_in_lead(topology, it)).then_some(&queue.name)
-            }
+    /// Queues in use that the plan replaces or retires, without queues of removed timeouts. The topology file is older than the
+    /// broker's topology, or was not applied yet.
+    pub fn takes_out_of_use(&self) -> BTreeSet<&str> {
+        let queues = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
+            (Change::CreateQueue(_), Reason::Replaces(it)) => Some(it.queue.as_str()),
+            (
+                Change::Unbind(it),
+                Reason::Succeeded { .. }
+                | Reason::LevelRemoved { .. }
+                | Reason::LadderRemoved { .. },
+            ) if it.to_queue => Some(it.destination.as_str()),
             _ => None,
         });
-        let changed: BTreeSet<&String> = changed.collect();
-        let in_use = self.steps.iter().filter_map(|step| match (&step.change, &step.reason) {
-            (Change::Unbind(it), Reason::Succeeded { successor, .. }) => {
-                (it.to_queue && !changed.contains(successor)).then_some(&it.destination)
-            }
-            (Change::CreateQueue(queue), Reason::Replaces(it)) => {
-                (!changed.contains(&queue.name)).then_some(&it.queue)
-            }
-            _ => None,
-        });
-        let mut in_use: BTreeSet<String> = in_use.cloned().collect();
-        let timeouts = topology.timeouts.iter();
-        in_use.extend(timeouts.flat_map(|timeout| self.fewer_shards(topology, timeout)));
-        let timeouts = topology.timeouts.iter().map(|timeout| topology.business_queue(timeout));
-        let mut bases: Vec<String> =
-            topology.objects().queues.into_keys().chain(timeouts).collect();
-        bases.retain(|base| in_use.iter().any(|queue| is_of(base, queue)));
-        let adds_queue = |name: &str| !bases.iter().any(|base| is_of(base, name));
-        let adds_exchange = |name: &str| !bases.iter().any(|base| shard::exchange(base) == name);
-        self.steps.retain(|step| match &step.change {
-            Change::CreateQueue(queue) => adds_queue(&queue.name),
-            Change::CreateExchange(exchange) => adds_exchange(&exchange.name),
-            Change::Bind(it) if it.to_queue => adds_queue(&it.destination),
-            Change::Bind(it) => adds_exchange(&it.destination),
-            _ => true,
-        });
-        in_use
-    }
-
-    /// The shards in use where the topology has more of them. If the last one is bound, somebody has deleted others: these are added
-    /// again. The exchange of shards that are made for the first time is bound after all of them.
-    fn fewer_shards(&self, topology: &Topology, timeout: &Timeout) -> Vec<String> {
-        let changes = |name: &str, of: fn(&Change) -> Option<&Binding>| {
-            let mut bindings = self.changes().filter_map(of).filter(|it| it.mark_of().is_none());
-            bindings.any(|it| number_of(name, &it.destination).is_some())
-        };
-        let is_missing = |name: &String| {
-            changes(name, |it| if let Change::Bind(it) = it { Some(it) } else { None })
-                && !changes(name, |it| if let Change::Unbind(it) = it { Some(it) } else { None })
-        };
-        let wanted = topology.business_queues(timeout);
-        let are_new = is_missing(&topology.shards_exchange(timeout));
-        if are_new || !wanted.last().is_some_and(is_missing) {
-            return Vec::new();
-        }
-        wanted.into_iter().filter(|queue| !is_missing(queue)).collect()
+        queues.collect()
     }
 }
 
@@ -339,17 +225,4 @@ fn section<T: fmt::Display>(
         writeln!(f, "{title}")?;
     }
     lines.try_for_each(|line| writeln!(f, "  {line}"))
-}
-
-/// Whether the queue holds messages for no longer than its level is called, and for at least half of that.
-fn differs_in_lead(topology: &Topology, replaced: &Replaced) -> bool {
-    let [difference] = &replaced.differences[..] else { return false };
-    let Some(Argument::Integer(ms)) = difference.observed else { return false };
-    let mut levels = topology.delay_queues();
-    difference.property == "x-message-ttl"
-        && levels.any(|(level, base)| {
-            let most = level.ttl().as_millis();
-            let fits = u64::try_from(ms).is_ok_and(|ms| ms <= most && ms >= most / 2);
-            fits && number_of(&base, &replaced.queue).is_some()
-        })
 }

@@ -26,12 +26,15 @@ pub struct Timing {
     pub hand_over: Duration,
     /// Limit from publish to confirm. During an alarm the broker stops sending confirms.
     pub confirm: Duration,
-    /// Limit of the wait for the lock of a topology. The longest change removes a ladder of 11 places: it waits for the
-    /// broker's counts 14 times, for up to 11 s each.
+    /// Limit of the wait for the lock of a topology. The longest change waits for the broker's counts once, for up to 11 s, or for
+    /// a minute where a queue has none.
     pub topology_lock: Duration,
     /// Shortest statistics interval that a deletion assumes: a shorter interval may be a mistake in the settings, and a
     /// deletion cannot be undone.
     pub least_statistics_interval: Duration,
+    /// The queue of a removed timeout stays bound for the longest way to it and this time: for services that are told late, for
+    /// messages that workers republish, and for a broker that was away.
+    pub removed_timeout: Duration,
     /// Polling interval of `apply --wait`; the broker's counts are older than that.
     pub draining_every: Duration,
 
@@ -106,6 +109,7 @@ impl Timing {
             api_call: TEST_PATIENCE,
             confirm: TEST_PATIENCE,
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
+            removed_timeout: TEST_STATISTICS_INTERVAL,
             broker_silence: TEST_PATIENCE,
             page_request: TEST_STALL,
             last_page: TEST_STALL,
@@ -120,6 +124,7 @@ impl Timing {
     pub fn tenth() -> Self {
         Self {
             least_statistics_interval: TEST_STATISTICS_INTERVAL,
+            removed_timeout: TEST_STATISTICS_INTERVAL,
             last_page: TEST_STALL,
             ..Self::divided(10, 10)
         }
@@ -137,6 +142,7 @@ impl Timing {
             confirm: timeout(15),
             topology_lock: timeout(180),
             least_statistics_interval: interval(5_000),
+            removed_timeout: interval(600_000),
             draining_every: interval(2_000),
 
             page_request: timeout(1),

@@ -5,28 +5,24 @@ mod deletion;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    time::{Duration, Instant},
 };
 
-use deletion::{Counted, Deletion, LOOK_EVERY};
+use deletion::Deletion;
 
 use super::{LockLost, Management, ManagementError, TopologyLock};
 use crate::{
     diagnostic::Target,
     messaging::{ConnectError, consume::ConsumeError, passive::Questions},
     objects::{
-        Queue,
         mark::mark,
         shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
     },
     plan::{
-        Change, Contents, Note, Plan, Reason, Refusal, Step,
+        Change, Note, Plan, Refusal, Step,
         diff::diff,
-        own_queues::{Kind, kind},
         removal,
         retired_exchange::is_needed,
         snapshot::{Clock, Snapshot},
-        step_order::KeptQueues,
     },
     topology::{Topology, check::BrokerVersion},
     verify::policies,
@@ -102,20 +98,12 @@ async fn plan_within_limits(
     if leaving.is_empty() {
         return Ok((plan, observed));
     }
-    let mut of_interest = leaving.clone();
-    if plan.removes_timeouts() {
-        for queue in &leaving {
-            let leaving = observed.objects.leaving(queue).is_some();
-            let acked = if leaving { management.acked(queue).await? } else { None };
-            observed.acked.extend(acked.map(|acked| (queue.clone(), acked)));
-        }
-        of_interest.extend(levels(topology, &observed));
-        let settles = management.surely_settle();
+    if plan.depends_on_time() {
+        let stays = management.surely_settle() + management.address().timing.removed_timeout;
         let now_s = management.now_s().await?;
-        observed.clock = Some(Clock { now_s, counts_settle_s: settles.as_secs() });
-        observed.dead_letter_slots = Some(management.dead_letter_slots());
+        observed.clock = Some(Clock { now_s, stays_s: stays.as_secs() });
     }
-    let consumed = ask(management, of_interest, &mut observed).await;
+    let consumed = ask(management, leaving.clone(), &mut observed).await;
     for queue in leaving.into_iter().filter(|queue| consumed.get(queue) != Some(&0)) {
         let consumers = management.foreign_consumers(&queue).await?;
         if consumers > 0 {
@@ -200,13 +188,6 @@ pub(super) async fn plan_removal(
     Ok((removal::removal(topology, &observed, discard), observed))
 }
 
-/// The queues of every level, current or retired.
-fn levels(topology: &Topology, observed: &Snapshot) -> Vec<String> {
-    let objects = &observed.objects;
-    let is_level = |queue: &&Queue| matches!(kind(topology, objects, queue), Some(Kind::Delay(_)));
-    objects.queues.values().filter(is_level).map(|queue| queue.name.clone()).collect()
-}
-
 /// The statistics are late; what has come in since, and how many consume now, is asked of the queues themselves. A plan
 /// without it is as good as the statistics are, and no queue is deleted for it: nor for the silence of one.
 async fn ask(
@@ -240,20 +221,8 @@ pub(super) async fn carry_out(
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(Box::new(plan.clone())));
     }
-    let deletion = Deletion::new(management, plan);
-    let kept = KeptQueues::default();
-    let unbinding = plan.steps.iter().filter(|step| is_of_an_empty_timeout(step));
-    let mut steps = Steps {
-        management,
-        topology,
-        lock,
-        deletion,
-        kept,
-        all_done: true,
-        seen: None,
-        unbinding: unbinding.map(|step| step.change.clone()).collect(),
-        looked_again: false,
-    };
+    let mut steps =
+        Steps { management, topology, lock, plan, deletion: None, all_done: true, seen: None };
     let mut done = 0;
     for step in &plan.steps {
         let result = steps.carry_out(step).await.map_err(|source| match done {
@@ -265,7 +234,9 @@ pub(super) async fn carry_out(
         done += usize::from(is_done);
         on_step(step, result);
     }
-    steps.deletion.end().await;
+    if let Some(deletion) = steps.deletion {
+        deletion.end().await;
+    }
     Ok(())
 }
 
@@ -273,14 +244,12 @@ struct Steps<'a> {
     management: &'a Management,
     topology: &'a Topology,
     lock: &'a TopologyLock,
-    deletion: Deletion<'a>,
-    kept: KeptQueues,
+    plan: &'a Plan,
+    /// Starts with the first deleted queue; nothing is unbound after it.
+    deletion: Option<Deletion<'a>>,
     all_done: bool,
     /// What there was before the first of the exchanges that are deleted one right after the other, without those.
     seen: Option<Snapshot>,
-    /// What unbinds queues of removed timeouts, and may: the broker is read again before the first is carried out.
-    unbinding: Vec<Change>,
-    looked_again: bool,
 }
 
 impl Steps<'_> {
@@ -288,35 +257,23 @@ impl Steps<'_> {
         self.lock.check().await?;
         self.seen =
             self.seen.take().filter(|_| matches!(step.change, Change::DeleteExchange { .. }));
-        if self.kept.hold_up(self.topology, step) {
-            return Ok(StepResult::Needed);
-        }
         match &step.change {
             Change::DeleteQueue { queue, lost } => {
-                let result = self.delete_queue(queue, *lost).await?;
-                if result != StepResult::Done {
-                    self.kept.keep(self.topology, queue);
-                }
-                return Ok(result);
+                let begin = || Deletion::begin(self.management, self.lock, self.plan);
+                self.deletion.get_or_insert_with(begin).delete(queue, *lost).await
             }
             // Without it nothing says whose the rest is.
             Change::DeleteExchange { exchange }
                 if !self.all_done && *exchange == self.topology.mark_exchange() =>
             {
-                return Ok(StepResult::Needed);
+                Ok(StepResult::Needed)
             }
             // What leads to it may have been kept, and publishers of another version use it until it is gone.
             Change::DeleteExchange { exchange } if self.is_needed(exchange).await? => {
-                return Ok(StepResult::Needed);
+                Ok(StepResult::Needed)
             }
-            Change::Unbind(_)
-                if is_of_an_empty_timeout(step) && !self.is_still_planned(step).await? =>
-            {
-                return Ok(StepResult::Needed);
-            }
-            _ => {}
+            change => self.make(change).await,
         }
-        self.make(&step.change).await
     }
 
     async fn is_needed(&mut self, exchange: &str) -> Result<bool, StepError> {
@@ -325,52 +282,6 @@ impl Steps<'_> {
             None => self.management.observe().await?,
         };
         Ok(is_needed(self.topology, self.seen.insert(seen), exchange))
-    }
-
-    /// All that are to be unbound are looked at together, before the first one is.
-    async fn is_still_planned(&mut self, step: &Step) -> Result<bool, StepError> {
-        if !std::mem::replace(&mut self.looked_again, true) {
-            self.look_again().await?;
-        }
-        Ok(self.unbinding.contains(&step.change))
-    }
-
-    /// Plans again until everything is counted that was there before. A message that a worker has is in no count if those are
-    /// old, and again in none if it was put back and has come out between two looks: then it was acked in between.
-    async fn look_again(&mut self) -> Result<(), StepError> {
-        let mut acked = BTreeMap::new();
-        for queue in self.unbinding.iter().map(Change::queue) {
-            acked.insert(queue.to_owned(), self.management.acked(queue).await?);
-        }
-        let (nothing, settles) = (BTreeSet::new(), self.management.surely_settle());
-        for wait in [Duration::ZERO, settles, settles] {
-            let began = Instant::now();
-            while began.elapsed() < wait {
-                tokio::time::sleep(LOOK_EVERY).await;
-                self.lock.check().await?;
-            }
-            let (again, _) = Box::pin(plan(self.management, self.topology, &nothing)).await?;
-            self.unbinding.retain(|change| again.changes().any(|planned| planned == change));
-            if self.unbinding.is_empty() {
-                return Ok(());
-            }
-        }
-        for (queue, before) in acked {
-            if self.management.acked(&queue).await? != before {
-                self.unbinding.retain(|change| change.queue() != queue);
-            }
-        }
-        Ok(())
-    }
-
-    async fn delete_queue(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
-        if !self.until_counted(queue).await? {
-            return Ok(StepResult::NotCounted);
-        }
-        if self.management.foreign_consumers(queue).await? > 0 {
-            return Ok(StepResult::Consumed);
-        }
-        self.deletion.delete(queue, lost, self.lock).await
     }
 
     async fn make(&mut self, change: &Change) -> Result<StepResult, StepError> {
@@ -384,34 +295,12 @@ impl Steps<'_> {
         if let Some(mark) = mark {
             self.management.apply(&Change::Bind(mark)).await?;
         }
-        if matches!(change, Change::Unbind(_) | Change::DeleteExchange { .. }) {
-            self.deletion.unbound();
-        }
         if let (Change::DeleteExchange { exchange }, Some(seen)) = (change, &mut self.seen) {
             seen.objects.exchanges.remove(exchange);
             seen.objects.bindings.retain(|it| it.source != *exchange);
         }
         Ok(StepResult::Done)
     }
-
-    /// False if the counts of the queue do not become newer.
-    async fn until_counted(&mut self, queue: &str) -> Result<bool, StepError> {
-        loop {
-            match self.deletion.look(queue).await? {
-                Counted::Yes => return Ok(true),
-                Counted::Never => return Ok(false),
-                Counted::NotYet => tokio::time::sleep(LOOK_EVERY).await,
-            }
-            self.lock.check().await?;
-        }
-    }
-}
-
-/// Whether it unbinds the queue of a removed timeout in which nothing is, by counts that are late. One that is discarded goes
-/// whatever is in it or on its way.
-const fn is_of_an_empty_timeout(step: &Step) -> bool {
-    matches!(step.change, Change::Unbind(_))
-        && matches!(step.reason, Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 })
 }
 
 /// The connection that asks queues what is in them.

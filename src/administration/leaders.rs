@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
     Management, ManagementError,
@@ -20,18 +19,15 @@ const AT_ONCE: usize = 8;
 
 /// What a node says of its copy of a quorum queue.
 #[derive(Deserialize)]
-pub(super) struct Member {
+struct Member {
     #[serde(rename = "Node Name")]
     node: String,
     #[serde(rename = "Raft State")]
     state: String,
-    /// An empty text if its node is down.
-    #[serde(rename = "Term")]
-    pub(super) term: Value,
 }
 
 impl Member {
-    pub(super) fn leads(&self) -> bool {
+    fn leads(&self) -> bool {
         self.state == "leader"
     }
 }
@@ -77,7 +73,7 @@ impl Management {
         }
         let states = |members: Vec<Member>| {
             let members = members.into_iter();
-            members.map(|Member { node, state, .. }| MemberState { node, state }).collect()
+            members.map(|Member { node, state }| MemberState { node, state }).collect()
         };
         Ok(without.into_iter().map(|(queue, members)| (queue, states(members))).collect())
     }
@@ -101,7 +97,7 @@ impl Management {
     }
 
     /// The members of a quorum queue; none where they are not known, and of a classic queue.
-    pub(super) async fn members(&self, queue: &str) -> Vec<Member> {
+    async fn members(&self, queue: &str) -> Vec<Member> {
         let path = ["queues", "quorum", self.virtual_host(), queue, "status"];
         self.get(&path, &[]).await.unwrap_or_default()
     }

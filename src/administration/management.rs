@@ -32,7 +32,7 @@ use crate::{
     plan::{
         counts::StatisticsInterval,
         json::BrokerIdentity,
-        snapshot::{QueueStats, SLOTS, Snapshot},
+        snapshot::{QueueStats, Snapshot},
     },
     text::percent_decode,
     topology::{Topology, level_routes::LevelRoutes},
@@ -49,14 +49,13 @@ pub(super) struct Overview {
     pub(super) rabbitmq_version: String,
     #[serde(default)]
     pub(super) exchange_types: Vec<Named>,
-    pub(super) rates_mode: Option<String>,
     /// Of the one that answers; a user without the tag `monitoring` is not given it.
     pub(super) node: Option<String>,
 }
 
 impl Overview {
     pub(super) const QUERY: [(&str, &str); 1] =
-        [("columns", "rabbitmq_version,exchange_types,rates_mode,node")];
+        [("columns", "rabbitmq_version,exchange_types,node")];
 }
 
 /// The name of an object, which is all that is read of it.
@@ -75,7 +74,6 @@ pub struct Management {
     display: String,
     vhost: String,
     statistics_interval: StatisticsInterval,
-    dead_letter_slots: u64,
 }
 
 impl fmt::Debug for Management {
@@ -112,23 +110,12 @@ impl Management {
             display,
             vhost: address.virtual_host().to_owned(),
             statistics_interval: StatisticsInterval::default(),
-            dead_letter_slots: SLOTS,
         })
     }
 
     /// The same client for a broker that takes its statistics at another interval than every five seconds.
     pub fn with_statistics_interval(self, statistics_interval: StatisticsInterval) -> Self {
         Self { statistics_interval, ..self }
-    }
-
-    /// The same client for a broker whose queues hand on so many dead letters at once.
-    pub(crate) fn with_dead_letter_slots(self, dead_letter_slots: u64) -> Self {
-        Self { dead_letter_slots, ..self }
-    }
-
-    /// How many dead letters a queue hands on at once, which the broker does not show.
-    pub(super) fn dead_letter_slots(&self) -> u64 {
-        self.dead_letter_slots
     }
 
     /// How often the broker takes its statistics, and with that how old its counts are.
@@ -214,11 +201,6 @@ impl Management {
         let stats = self.queue_stats().await?;
         let used = stats.values().filter(|queue| queue.consumers.is_some_and(|number| number > 0));
         let consumed = used.map(|queue| queue.name.clone()).collect();
-        let due = |queue: &QueueStats| {
-            let dead_letters = queue.dead_letters().filter(|it| *it > 0)?;
-            Some((queue.name.clone(), dead_letters))
-        };
-        let dead_letters = stats.values().filter_map(due).collect();
         let stats = stats.into_values();
         let held = |queue: QueueStats| queue.held().map(|held| (queue.name, held));
         let messages = stats.filter_map(held).collect();
@@ -236,7 +218,6 @@ impl Management {
             virtual_host,
             objects,
             messages,
-            dead_letters,
             delayed,
             consumed,
             policies,

@@ -7,16 +7,12 @@ use serde_json::Value;
 
 use super::{
     Management, ManagementError,
-    leaders::Member,
     management::{Named, Nodes, Overview, reading},
 };
 pub(crate) use crate::plan::snapshot::QueueStats;
 use crate::{
     messaging::large_bodies::OUR_TAGS,
-    objects::{
-        Exchange,
-        mark::{Acks, mark},
-    },
+    objects::{Exchange, mark::mark},
     plan::{
         counts::CountReport,
         own_queues::queues_of,
@@ -70,13 +66,6 @@ struct Delayed {
     name: String,
     /// Only the delayed message plugin has it.
     messages_delayed: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Acked {
-    /// Empty or missing if nothing was ever delivered.
-    #[serde(default)]
-    message_stats: Value,
 }
 
 /// What the plugin holds for one exchange on one node.
@@ -202,22 +191,6 @@ impl Management {
         let consumers = consumer_details.ok_or_else(|| self.no_consumers_listed(queue))?;
         let foreign = consumers.iter().filter(|it| !OUR_TAGS.contains(&it.consumer_tag.as_str()));
         Ok(u64::try_from(foreign.count()).unwrap_or(u64::MAX))
-    }
-
-    /// How many messages of `queue` consumers have acked, as late as the other numbers, and in which term; `None` if the broker
-    /// does not count that (`management.rates_mode = none`), and if nothing would show that it has begun again: of a classic
-    /// queue, and of one without a leader.
-    pub(super) async fn acked(&self, queue: &str) -> Result<Option<Acks>, ManagementError> {
-        if self.overview().await?.rates_mode.is_none_or(|mode| mode == "none") {
-            return Ok(None);
-        }
-        let path = ["queues", self.virtual_host(), queue];
-        let found: Option<Acked> = self.find(&path, &[("columns", "message_stats.ack")]).await?;
-        let Some(Acked { message_stats }) = found else { return Ok(None) };
-        let count = message_stats.get("ack").and_then(Value::as_u64).unwrap_or_default();
-        // Afterwards: a count from before an election is not to be taken for one of the new term.
-        let leader = self.members(queue).await.into_iter().find(Member::leads);
-        Ok(leader.and_then(|it| it.term.as_u64()).map(|term| Acks { count, term }))
     }
 
     fn no_consumers_listed(&self, queue: &str) -> ManagementError {

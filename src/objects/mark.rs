@@ -4,7 +4,7 @@
 //! `orders.owned`, an exchange of its topology without publishers. The routing key is the role of the queue. A binding can
 //! also be added to an existing queue; an argument cannot.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use super::{Binding, Objects, shard};
 
@@ -69,44 +69,9 @@ fn exchange_role(rest: &str) -> Option<String> {
     known.map(|known| format!("exchange/{known}"))
 }
 
-/// Separates the role from the start of the retirement.
+/// Separates the role of a queue of a removed timeout from the start of its retirement: `business/unpaid/leaving/1700000000`, in
+/// seconds since 1970 by the clock of the broker.
 const LEAVING: &str = "/leaving/";
-
-/// The retirement of a removed timeout's queue, from its mark: `business/unpaid/leaving/1700000000/42/3`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaving {
-    /// Start in seconds since 1970, by the clock of the broker.
-    pub since_s: u64,
-    /// Acks that the broker had counted on the queue; `None` if the count proves nothing.
-    pub acked: Option<Acks>,
-}
-
-/// Number of acked messages of a queue, since the election of its leader or an earlier time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Acks {
-    /// The broker's count, which starts at zero when a node starts.
-    pub count: u64,
-    /// The queue's Raft term, which increases with each election, also after a restart of the leader's node.
-    pub term: u64,
-}
-
-impl Leaving {
-    fn parse(text: &str) -> Option<Self> {
-        let numbers: Option<Vec<u64>> = text.split('/').map(|it| it.parse().ok()).collect();
-        match numbers?[..] {
-            [since_s] => Some(Self { since_s, acked: None }),
-            [since_s, count, term] => Some(Self { since_s, acked: Some(Acks { count, term }) }),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Leaving {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.since_s)?;
-        self.acked.map_or(Ok(()), |Acks { count, term }| write!(f, "/{count}/{term}"))
-    }
-}
 
 /// `delay/30m` for `delay.30m` and `delay.30m.2`, `business/unpaid` for `unpaid` and its shards, and `parked`.
 fn role(rest: &str) -> Option<String> {
@@ -151,24 +116,29 @@ impl Binding {
         self.source.ends_with(SUFFIX)
     }
 
-    /// This mark of a queue, with the start of its retirement.
-    pub fn leaving(&self, leaving: Leaving) -> Self {
-        Self { routing_key: format!("{}{LEAVING}{leaving}", self.role()), ..self.clone() }
+    /// This mark of a queue, with the start of its retirement, in seconds since 1970.
+    pub fn leaving(&self, since_s: u64) -> Self {
+        Self { routing_key: format!("{}{LEAVING}{since_s}", self.role()), ..self.clone() }
     }
 
-    /// The retirement in this mark, if there is one.
-    pub(crate) fn leaves(&self) -> Option<Leaving> {
+    /// The start of the retirement in this mark, if there is one.
+    pub(crate) fn leaves(&self) -> Option<u64> {
         self.mark_of()?;
-        Leaving::parse(self.routing_key.strip_prefix(self.role())?.strip_prefix(LEAVING)?)
+        since_s(self.routing_key.split_once(LEAVING)?.1)
     }
 
     /// The routing key of a mark, without the retirement.
     fn role(&self) -> &str {
         match self.routing_key.split_once(LEAVING) {
-            Some((role, leaving)) if Leaving::parse(leaving).is_some() => role,
+            Some((role, since)) if since_s(since).is_some() => role,
             _ => &self.routing_key,
         }
     }
+}
+
+/// Reads the start of a retirement; version 0.1.0 writes more numbers behind it.
+fn since_s(text: &str) -> Option<u64> {
+    text.split('/').next()?.parse().ok()
 }
 
 impl Objects {
@@ -186,8 +156,8 @@ impl Objects {
         self.bindings.iter().filter(move |it| it.to_queue == queue && it.destination == name)
     }
 
-    /// The retirement of `queue` in its newest mark.
-    pub(crate) fn leaving(&self, queue: &str) -> Option<Leaving> {
+    /// The start of the retirement of `queue`, from its newest mark.
+    pub fn leaving(&self, queue: &str) -> Option<u64> {
         self.marks_of(queue, true).filter_map(Binding::leaves).max()
     }
 }

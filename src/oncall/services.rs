@@ -96,11 +96,10 @@ fn timing() -> Arc<Timing> {
     Arc::default()
 }
 
-/// The management API, with settings that it does not report: the greatest age of its counts, and the dead letter slots.
+/// The management API, with a setting that it does not report: the greatest age of its counts.
 pub(crate) fn management(settings: &Settings) -> Result<Management, Failure> {
     let interval = StatisticsInterval::new(settings.broker.statistics_interval.as_duration());
-    let management = Management::new(&address(settings)?)?.with_statistics_interval(interval);
-    Ok(management.with_dead_letter_slots(settings.broker.dead_letter_slots))
+    Ok(Management::new(&address(settings)?)?.with_statistics_interval(interval))
 }
 
 pub(crate) fn store(settings: &Settings) -> Result<Store, Failure> {

@@ -55,17 +55,12 @@ pub enum Drains {
         /// The queue, for `--discard`.
         queue: String,
     },
-    /// Its timeout is gone, and it stays bound for what still waits for it in the levels; workers with the old topology
-    /// consume it.
+    /// The timeout was removed. The queue stays bound for messages on their way to it; workers with the old topology consume it.
     Leaving {
-        /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
-        in_levels: Option<u64>,
-        /// When it goes, in milliseconds, if workers put nothing back until then; `null` if only empty levels end it.
+        /// Remaining time in milliseconds; `null` without the broker's clock, and while a retired queue leads to the queue.
         #[serde(rename = "within_ms", serialize_with = "to_ms_or_null")]
         #[schemars(with = "Option<u64>")]
         within: Option<Ttl>,
-        /// The level whose dead letters alone keep it, as they may block it: then `within_ms` is when there are newer counts.
-        blocked: Option<String>,
     },
     /// It is a parking lot: for a person to look at.
     Parked,
@@ -76,9 +71,9 @@ pub enum Drains {
         /// The other exchange; `null` is none, the broker drops what is due.
         exchange: Option<String>,
     },
-    /// Somebody else's exchange is bound to it.
+    /// The queue stays bound to a foreign exchange, or to a used exchange of the delayed message plugin.
     Fed {
-        /// The exchange of somebody else.
+        /// Name of the exchange.
         exchange: String,
     },
 }
@@ -90,10 +85,10 @@ impl Drains {
             Self::WhenDue { .. }
             | Self::AlongTheLadder { .. }
             | Self::Consumed
-            | Self::Leaving { within: Some(_), .. }
+            | Self::Leaving { within: Some(_) }
             | Self::Elsewhere { .. } => true,
             Self::Unconsumed { .. }
-            | Self::Leaving { within: None, .. }
+            | Self::Leaving { within: None }
             | Self::Parked
             | Self::Never
             | Self::Fed { .. } => false,
@@ -212,22 +207,12 @@ impl fmt::Display for Drains {
                 "that no worker with this topology consumes: let one with the old topology finish, or lose them \
                  with --discard {queue}"
             ),
-            Self::Leaving { in_levels, within, blocked } => {
-                write!(
-                    f,
-                    "for workers with the old topology to consume; it stays bound until what waits for it in the levels \
-                     has come out ({} for all timeouts)",
-                    count_of(*in_levels)
-                )?;
-                if let Some(level) = blocked {
-                    return write!(
-                        f,
-                        "; dead letters are in all slots of {level}, so it may be blocked: `overdue verify` says by what; once \
-                         that is fixed, the broker tries them again within three minutes"
-                    );
+            Self::Leaving { within } => {
+                f.write_str("for workers with the old topology to consume; it stays bound ")?;
+                match within.map(about) {
+                    Some(within) => write!(f, "for {within}, and what comes later is parked"),
+                    None => f.write_str("as long as something can be on its way to it"),
                 }
-                let within = within.map(about);
-                within.map_or(Ok(()), |it| write!(f, ", within {it} if workers put nothing back"))
             }
             Self::Parked => f.write_str("for a person to look at"),
             Self::Never => f.write_str("with no TTL to come out by"),
@@ -238,7 +223,7 @@ impl fmt::Display for Drains {
                 "to be DROPPED by the broker when due, as before: the queue has no dead letter exchange",
             ),
             Self::Fed { exchange } => {
-                write!(f, "and more to come from exchange {exchange}, which is not ours")
+                write!(f, "and more to come from exchange {exchange}, as long as that is bound to it")
             }
         }
     }

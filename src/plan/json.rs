@@ -10,7 +10,7 @@ use super::{Plan, fingerprint::Fingerprint};
 use crate::{text::one_line, topology::Topology};
 
 /// Version of `plan -o json`: it changes when a field gets another meaning or goes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Which broker a plan was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -64,12 +64,6 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
     (wanted || ours).then_some(Kind::Business)
 }
 
-/// Whether a queue of the topology is one of a ladder, by its name.
-pub(crate) fn is_in_a_ladder(topology: &Topology, queue: &str) -> bool {
-    let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix('.'));
-    rest.and_then(digit_of).is_some()
-}
-
 /// What the names of a ladder have after the topology's.
 const LADDER: &str = "ladder.";
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     diagnostic::exit_plugin,
-    text::{counted, one_line, option},
+    text::{counted, one_line},
 };
 
 /// Why a plan is not carried out.
@@ -28,14 +28,6 @@ pub enum Refusal {
         differences: Vec<Difference>,
         /// Whether it is of the delayed message plugin, which may hold messages in it.
         may_hold: bool,
-    },
-    /// A business queue that the topology no longer has holds messages, and more may come in.
-    #[serde(rename = "queue_holds_messages")]
-    Occupied {
-        /// The queue.
-        queue: String,
-        /// Messages in it; `null` where the broker has not counted them.
-        messages: Option<u64>,
     },
     /// A queue was named with `--discard` that is not the queue of a removed timeout.
     #[serde(rename = "queue_may_not_be_discarded")]
@@ -149,13 +141,6 @@ impl fmt::Display for Refusal {
                 f,
                 "! queue     {queue} was named with --discard\n        only the queue of a timeout that is no longer in \
                  the topology can be discarded, and this queue is not one"
-            ),
-            Self::Occupied { queue, messages } => write!(
-                f,
-                "! queue     {queue} is no longer in the topology and holds {}\n        let a worker \
-                 with the old topology finish them, or lose them with {}",
-                count_of(*messages),
-                option("--discard", queue)
             ),
             Self::QueueLimit { limit, existing, created } => write!(
                 f,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    objects::{Objects, mark::Acks},
+    objects::Objects,
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
@@ -25,18 +25,12 @@ pub struct Snapshot {
     /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
     /// none for a queue it knows nothing of yet.
     pub messages: BTreeMap<String, u64>,
-    /// Messages in each queue that are due and that no queue has taken yet, as late as the counts; none is not in it.
-    pub dead_letters: BTreeMap<String, u64>,
-    /// How many of them a queue hands on at once, as it is set; `None` is the default of the broker.
-    pub dead_letter_slots: Option<u64>,
     /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
     pub delayed: BTreeMap<String, u64>,
     /// Queues that somebody consumes from, as late as the counts.
     pub consumed: BTreeSet<String>,
     /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
     pub foreign_consumers: BTreeMap<String, u64>,
-    /// Acks that the broker has counted on queues of removed timeouts, as late as the counts; none if that proves nothing.
-    pub acked: BTreeMap<String, Acks>,
     /// Policies of the virtual host.
     pub policies: Vec<Policy>,
     /// Operator policies of the virtual host; none where this user may not see them.
@@ -50,8 +44,8 @@ pub struct Snapshot {
 pub struct Clock {
     /// Seconds since 1970.
     pub now_s: u64,
-    /// How long after an event the counts have surely seen it, in seconds.
-    pub counts_settle_s: u64,
+    /// Seconds for which the queue of a removed timeout stays bound after the longest way to it.
+    pub stays_s: u64,
 }
 
 impl Snapshot {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::draining::{Drains, count_of};
 use crate::{
     objects::{Argument, Binding, Exchange, Queue},
-    text::{OneLine, counted},
+    text::OneLine,
     topology::Topology,
 };
 
@@ -34,8 +34,7 @@ pub enum Change {
     CreateQueue(Queue),
     /// Bind a queue or an exchange to an exchange.
     Bind(Binding),
-    /// Mark the queue of a removed timeout, named by its mark, as leaving from now on; it stays bound until nothing can
-    /// be on its way to it any more.
+    /// Mark the queue of a removed timeout as leaving from now on; the binding is the mark. The queue stays bound.
     Leave(Binding),
     /// Take a binding away, so that nothing new comes into a queue that is retired.
     Unbind(Binding),
@@ -127,14 +126,9 @@ pub enum Reason {
     TimeoutRemoved {
         /// What is in the queue.
         contents: Contents,
-        /// Messages that wait in levels. For which timeout, the broker does not say: some, all or none are for this one.
-        in_levels: u64,
     },
-    /// The timeout of this queue is no longer in the topology; the queue stays until what waits for it has come out.
-    TimeoutLeaving {
-        /// Messages that wait in levels; `null` where the broker has not counted them. Some, all or none are for it.
-        in_levels: Option<u64>,
-    },
+    /// The timeout of this queue is no longer in the topology; the queue stays bound for messages on their way to it.
+    TimeoutLeaving,
     /// The queue was leaving, and its timeout is in the topology again.
     WantedAgain,
     /// The queue is retired, and empty.
@@ -147,7 +141,7 @@ pub enum Reason {
 
 impl Reason {
     pub(super) fn removes_timeout(&self) -> bool {
-        matches!(self, Self::TimeoutRemoved { .. } | Self::TimeoutLeaving { .. })
+        matches!(self, Self::TimeoutRemoved { .. } | Self::TimeoutLeaving)
     }
 }
 
@@ -218,27 +212,13 @@ impl fmt::Display for Reason {
             Self::StrategyChanged => f.write_str(
                 "it delayed with another strategy, and nothing is on its way to it; who still publishes to it gets 404",
             ),
-            Self::TimeoutRemoved { contents, in_levels } => {
-                write!(
-                    f,
-                    "its timeout is no longer in the topology; what still comes due for it is parked{contents}"
-                )?;
-                if *in_levels == 0 {
-                    return Ok(());
-                }
-                write!(
-                    f,
-                    "; up to {} in the levels may be for it: without --discard it is removed in stages, and workers \
-                     with the old topology close them",
-                    counted(*in_levels, "message")
-                )
-            }
-            Self::TimeoutLeaving { in_levels } => write!(
+            Self::TimeoutRemoved { contents } => write!(
                 f,
-                "its timeout is no longer in the topology; it stays bound until what waits for it in the levels ({} \
-                 for all timeouts) has come out, for workers with the old topology to consume. A later apply removes \
-                 it once it is empty, or this one with --wait. What comes due for it after that is parked",
-                count_of(*in_levels)
+                "its timeout is no longer in the topology; what still comes due for it is parked{contents}"
+            ),
+            Self::TimeoutLeaving => f.write_str(
+                "its timeout is no longer in the topology; a later apply unbinds it, and deletes it once it is empty, or this one \
+                 with --wait",
             ),
             Self::WantedAgain => {
                 f.write_str("it was leaving, and its timeout is in the topology again")

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     generation::{Resolved, number_of},
-    own_queues::{Hold, Kind, is_in_a_ladder, kind},
+    own_queues::{Kind, kind},
     snapshot::Snapshot,
-    step::{Change, Reason, Step},
+    step::Change,
 };
 use crate::{
     objects::{Binding, Exchange, Objects, Queue},
@@ -43,9 +43,6 @@ pub(super) enum Stage {
     Unbind,
     /// Queues that nothing comes into any more.
     Delete,
-    /// Queues of a ladder that has lost their places, largest place first: unbound, then deleted, before the next smaller
-    /// place is touched, which they lead to.
-    Ladder,
     /// Exchanges that nothing is published to any more, after the queues that led to them.
     DeleteExchanges,
 }
@@ -65,8 +62,6 @@ pub(super) struct Order {
     /// Of each exchange that leads to delay queues the shortest TTL, so that each place of a ladder is open before the next
     /// larger one leads there. An exchange can have the name of a queue.
     delaying: BTreeMap<String, i64>,
-    /// Queues of a ladder that nothing takes the place of, with the shortest TTL of their place.
-    retired: BTreeMap<String, i64>,
 }
 
 impl Order {
@@ -84,7 +79,6 @@ impl Order {
         let ttl_ms: BTreeMap<String, i64> =
             queues.filter_map(|(objects, queue)| ttl(objects, queue)).collect();
         let delaying = shortest_by_exchange(&resolved.objects, &ttl_ms);
-        let retired = retired_places(topology, observed, &ttl_ms);
         Self {
             park_exchange: topology.park_exchange(),
             mark_exchange: topology.mark_exchange(),
@@ -94,18 +88,12 @@ impl Order {
             shards: topology.timeouts.iter().map(|it| topology.shards_exchange(it)).collect(),
             ttl_ms,
             delaying,
-            retired,
         }
     }
 
     /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
-    pub(super) fn place(&self, change: &Change) -> (Stage, i64, Stage) {
-        let stage = self.stage(change);
-        let retired = self.retired.get(change.queue());
-        match retired.filter(|_| matches!(stage, Stage::Unbind | Stage::Delete)) {
-            Some(ttl) => (Stage::Ladder, -ttl, stage),
-            None => (stage, self.ttl_of(change), stage),
-        }
+    pub(super) fn place(&self, change: &Change) -> (Stage, i64) {
+        (self.stage(change), self.ttl_of(change))
     }
 
     fn ttl_of(&self, change: &Change) -> i64 {
@@ -192,55 +180,4 @@ fn shortest_by_exchange(
         *known = ttl.min(*known);
     }
     shortest
-}
-
-/// Queues of a ladder that no queue of the topology takes the place of. The largest TTL of a place is shorter than the
-/// shortest of the next one.
-fn retired_places(
-    topology: &Topology,
-    observed: &Snapshot,
-    ttl_ms: &BTreeMap<String, i64>,
-) -> BTreeMap<String, i64> {
-    let objects = &observed.objects;
-    let bases = topology.objects().queues;
-    let retired = |queue: &&Queue| {
-        let kind = kind(topology, objects, queue);
-        matches!(kind, Some(Kind::Delay(Hold::Digit(_))))
-            && !bases.keys().any(|base| number_of(base, &queue.name).is_some())
-    };
-    let queues: Vec<&Queue> = objects.queues.values().filter(retired).collect();
-    // The queues of a place lead to the same exchange.
-    let place = |queue: &&Queue| {
-        let next = queue.dead_letter_exchange();
-        let same = queues.iter().filter(|it| it.dead_letter_exchange() == next);
-        let shortest = same.filter_map(|it| ttl_ms.get(&it.name)).min();
-        (queue.name.clone(), shortest.copied().unwrap_or_default())
-    };
-    queues.iter().map(place).collect()
-}
-
-/// Deletions of one plan that were not carried out.
-///
-/// Counts are late, so a message may be in a queue that the plan takes for empty, with the rest of its ladder before it.
-/// A plan takes a ladder down from its largest place, so what such a message still needs can wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeptQueues {
-    in_a_ladder: bool,
-}
-
-impl KeptQueues {
-    /// The deletion of `queue` was not carried out.
-    pub fn keep(&mut self, topology: &Topology, queue: &str) {
-        self.in_a_ladder |= is_in_a_ladder(topology, queue);
-    }
-
-    /// Whether `step` would take away the way of what may be in a queue that was kept.
-    pub fn hold_up(&self, topology: &Topology, step: &Step) -> bool {
-        self.in_a_ladder
-            && match &step.change {
-                Change::Unbind(_) => matches!(step.reason, Reason::LadderRemoved { .. }),
-                Change::DeleteQueue { queue, .. } => is_in_a_ladder(topology, queue),
-                _ => false,
-            }
-    }
 }

@@ -1,62 +1,42 @@
-//! How long messages take through queues that dead-letter to one another: the places of a ladder.
+//! The queues that dead-letter to a queue, directly or through other queues.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use super::{own_queues::message_ttl, snapshot::Snapshot};
+use super::own_queues::message_ttl;
 use crate::{
     objects::{Objects, Queue},
     topology::level::Ttl,
 };
 
-/// The longest ways to queues. Each is looked up once: there are many ways through a ladder.
-pub(super) struct Ways<'a> {
+/// Longest time that a message waits in the queues that lead to `queue`. `known` gets the name of each of these queues with the
+/// longest time before it: a ladder has many ways, and each queue is examined once.
+pub(super) fn longest<'a>(
     objects: &'a Objects,
-    /// With counts, only ways that something is on.
-    messages: Option<&'a BTreeMap<String, u64>>,
-    known: BTreeMap<&'a str, Option<Duration>>,
-}
-
-impl<'a> Ways<'a> {
-    /// Of what may be published.
-    pub(super) fn of(objects: &'a Objects) -> Self {
-        Self { objects, messages: None, known: BTreeMap::new() }
+    queue: &Queue,
+    known: &mut BTreeMap<&'a str, Duration>,
+) -> Duration {
+    let exchanges = leading_to(objects, &queue.name);
+    let leads = |it: &&Queue| it.dead_letter_exchange().is_some_and(|to| exchanges.contains(to));
+    let mut longest_way = Duration::ZERO;
+    for before in objects.queues.values().filter(leads) {
+        let earlier = known.get(before.name.as_str()).copied().unwrap_or_else(|| {
+            // A cycle has no longest way: the second visit of a queue adds nothing.
+            known.insert(&before.name, Duration::ZERO);
+            let earlier = longest(objects, before, known);
+            known.insert(&before.name, earlier);
+            earlier
+        });
+        let own = message_ttl(before).map(Ttl::as_duration).unwrap_or_default();
+        longest_way = longest_way.max(earlier + own);
     }
-
-    /// Of what waits. Counts that the broker does not have count as messages.
-    pub(super) fn of_messages(observed: &'a Snapshot) -> Self {
-        Self { messages: Some(&observed.messages), ..Self::of(&observed.objects) }
-    }
-
-    /// How long a message waits in the queues before `queue` at the most; `None` if none comes through others.
-    pub(super) fn to(&mut self, queue: &'a Queue) -> Option<Duration> {
-        if let Some(known) = self.known.get(queue.name.as_str()) {
-            return *known;
-        }
-        // Of a cycle, which has no longest way.
-        self.known.insert(&queue.name, None);
-        let exchanges = leading_to(self.objects, &queue.name);
-        let mut longest = None;
-        for before in self.objects.queues.values().filter(|it| it.name != queue.name) {
-            if before.dead_letter_exchange().is_none_or(|to| !exchanges.contains(to)) {
-                continue;
-            }
-            let earlier = self.to(before);
-            let holds = self.messages.is_none_or(|it| it.get(&before.name) != Some(&0));
-            if holds || earlier.is_some() {
-                let own = message_ttl(before).map(Ttl::as_duration).unwrap_or_default();
-                longest = longest.max(Some(own + earlier.unwrap_or_default()));
-            }
-        }
-        self.known.insert(&queue.name, longest);
-        longest
-    }
+    longest_way
 }
 
 /// The exchanges from which bindings lead to a queue, directly or through other exchanges.
-fn leading_to<'a>(objects: &'a Objects, queue: &str) -> BTreeSet<&'a str> {
+pub(super) fn leading_to<'a>(objects: &'a Objects, queue: &str) -> BTreeSet<&'a str> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     let mut next: Vec<(&str, bool)> = vec![(queue, true)];
     while let Some((name, is_queue)) = next.pop() {

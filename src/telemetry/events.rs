@@ -1,7 +1,7 @@
 //! Every log event, by name: a message for people, fields for queries, and the unit in the field's name. An event that can be
 //! counted is also counted, so that log and metric agree.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use tracing::{debug, error, info, warn};
 
@@ -83,21 +83,12 @@ pub(crate) fn mark_stays(reason: &str) {
     );
 }
 
-pub(crate) fn other_levels(missing: &[String], others: &[String]) {
+pub(crate) fn other_queues(queues: &BTreeSet<&str>) {
     warn!(
-        missing = missing.join(","),
-        others = others.join(","),
-        "the broker has other levels in use than the topology file, which may be older: the worker adds no level, and is not \
-         ready while a timeout uses a missing one. `overdue plan` shows both; run `overdue apply` if the file is newer, \
-         otherwise start the worker with the file that was applied"
-    );
-}
-
-pub(crate) fn other_queues(queues: &[String]) {
-    warn!(
-        queues = queues.join(","),
-        "the broker has these queues in use, and the topology file has queues of another lead, number or shape in their place: \
-         the worker adds none of them. Run `overdue apply` if the file is newer"
+        queues = queues.iter().copied().collect::<Vec<_>>().join(","),
+        "the broker has these queues in use, and the topology file, which may be older, has others in their place or none: the \
+         worker adds nothing, and is not ready while a delay or a queue is missing. `overdue plan` shows both; run `overdue \
+         apply` if the file is newer, otherwise start the worker with the file that was applied"
     );
 }
 

@@ -7,12 +7,12 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
-        Change, Difference, Draining, Note, Plan, Reason, Refusal, Step, count_of,
+        Change, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Step, count_of,
         generation::{Resolved, number_of},
         own_queues::{Hold, Kind, kind},
         snapshot::SLOTS,
     },
-    text::{counted, option},
+    text::counted,
     topology::{Topology, file::QueueType, strategy::Strategy},
 };
 
@@ -82,7 +82,11 @@ fn note(note: &Note) -> Option<Diagnostic> {
 
 fn draining(Draining { queue, messages, drains }: &Draining) -> Diagnostic {
     let message = format!("it is retired and holds {} {drains}", count_of(*messages));
-    Diagnostic::new("draining", Severity::Note, on(queue), message)
+    let severity = match drains {
+        Drains::Unconsumed { .. } => Severity::Warning,
+        _ => Severity::Note,
+    };
+    Diagnostic::new("draining", severity, on(queue), message)
         .because("it is kept until it is empty, so that no message is lost")
         .fix(Fix::Text("nothing now; overdue apply deletes it once it is empty".to_owned()))
 }
@@ -247,17 +251,6 @@ impl Shape<'_> {
             Refusal::Exchange { exchange: name, differences, may_hold } => {
                 let fix = if *may_hold { Fix::LeavePlugin } else { Fix::Replace };
                 Some(self.changed_exchange(name, differences).fix(fix(name.clone())))
-            }
-            Refusal::Occupied { queue, messages } => {
-                let message =
-                    format!("it is no longer in the topology and holds {}", count_of(*messages));
-                let fix = format!(
-                    "let a worker with the old topology finish them, or lose them: overdue apply {}",
-                    option("--discard", queue)
-                );
-                let found =
-                    Diagnostic::new("occupied-queue", Severity::Warning, on(queue), message);
-                Some(found.because("no worker with this topology takes them").fix(Fix::Text(fix)))
             }
             // Refusals about the command line, not the broker.
             _ => None,

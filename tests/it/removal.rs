@@ -8,7 +8,7 @@ use overdue::internals::{
     wire::{DueNotice, Message},
 };
 
-use crate::support::World;
+use crate::support::{World, until};
 
 /// Eleven seconds are two queues, the shortest way that is more than one.
 const LADDER: &str = r#"
@@ -70,6 +70,26 @@ async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_o
     world.until_closed(10).await;
     assert_eq!(world.wire().await.take("orders.parked").await, None);
     drop(worker);
+}
+
+/// The only command that gives messages up.
+#[apply(world_test)]
+async fn a_discarded_queue_goes_with_its_messages_and_no_other_does() {
+    let mut world = World::applied(LADDER).await;
+    let wire = world.wire().await;
+    for timeout in ["unpaid", "unshipped"] {
+        wire.publish_all("orders.dlx", &format!("now.{timeout}"), &[timeout.to_owned()]).await;
+    }
+    world.becomes(&without_unshipped());
+    let counted = async || {
+        let seen = world.management().observe().await.unwrap();
+        seen.messages_in("orders.unshipped")
+    };
+    until("counted", counted, |count| *count == Some(1)).await;
+    let discard = ["apply", "--yes", "--discard", "orders.unshipped"];
+    world.overdue(&discard).exits(0).prints("WITH 1 message");
+    assert_eq!(world.own_objects().await, world.topology.objects());
+    assert_eq!(wire.take("orders.unpaid").await.unwrap().text(), "unpaid");
 }
 
 /// Removed, back in the file, and not applied: another removal must not count from then.

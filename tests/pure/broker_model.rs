@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use overdue::internals::{
-    objects::{Argument, Binding, CONSISTENT_HASH, Leaving, Objects, exchange_mark, mark},
+    objects::{Argument, Binding, CONSISTENT_HASH, Objects, exchange_mark, mark},
     plan::{Change, Clock, Plan, Snapshot, diff},
     topology::Topology,
 };
@@ -16,18 +16,23 @@ pub(crate) fn plan(topology: &Topology, broker: &Snapshot) -> Plan {
     diff(topology, broker, &BTreeSet::new())
 }
 
-/// A broker with these objects, and nothing in its queues, long after everything that was done to it.
+/// A broker with these objects, and nothing in its queues.
 pub(crate) fn empty_queues(objects: Objects) -> Snapshot {
     let messages = objects.queues.keys().map(|queue| (queue.clone(), 0)).collect();
     let holding = objects.exchanges.values().filter(|it| it.kind == DELAYED);
     let delayed = holding.map(|it| (it.name.clone(), 0)).collect();
-    let clock = Some(Clock { now_s: u64::MAX, counts_settle_s: 11 });
-    Snapshot { objects, messages, delayed, clock, ..Snapshot::default() }
+    Snapshot { objects, messages, delayed, ..Snapshot::default() }
+}
+
+/// The same broker long after everything that was done to it.
+pub(crate) fn much_later(broker: Snapshot) -> Snapshot {
+    let now_s = broker.clock.map_or(0, |clock| clock.now_s) + 1_000_000_000;
+    Snapshot { clock: Some(Clock { now_s, stays_s: 611 }), ..broker }
 }
 
 /// Carries out one change, as strict as the broker: bindings need both ends, names are taken once.
 pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
-    let Snapshot { objects, messages, delayed, acked, clock, .. } = broker;
+    let Snapshot { objects, messages, delayed, clock, .. } = broker;
     match change {
         Change::CreateExchange(exchange) => {
             let before = objects.exchanges.insert(exchange.name.clone(), exchange.clone());
@@ -64,8 +69,7 @@ pub(crate) fn apply(broker: &mut Snapshot, change: &Change) {
         }
         Change::Leave(mark) => {
             let since_s = clock.map_or(0, |clock| clock.now_s);
-            let acked = acked.get(&mark.destination).copied();
-            objects.bindings.insert(mark.leaving(Leaving { since_s, acked }));
+            objects.bindings.insert(mark.leaving(since_s));
         }
         Change::Unbind(binding) => {
             assert!(objects.bindings.remove(binding), "404: not bound: {change}");

@@ -1,6 +1,6 @@
 //! The life of a topology: any sequence of its versions is applied, by administrators who crash and by one with a fingerprint,
 //! while order services publish by routing keys they know, messages move when they are due, workers consume, put back and
-//! park, and counts are late. Whatever happens, no message is lost, none is early, and it ends.
+//! park, levels and counts are late. Whatever happens, no message is lost, none is early, and it ends.
 
 mod administrator;
 mod broker;
@@ -8,7 +8,7 @@ mod broker;
 use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
-    plan::{Fingerprint, Plan, number_of},
+    plan::{Draining, Drains, Fingerprint, Plan, number_of},
     topology::{Topology, file::QueueType},
 };
 use proptest::{
@@ -24,7 +24,7 @@ use self::{
 use crate::generate::{Written, WrittenStrategy, WrittenTimeout};
 
 /// Plans after which nothing is left to do, once no topology is changed and nothing is published any more.
-const PLANS_AT_MOST: usize = 8;
+const PLANS_AT_MOST: usize = 16;
 /// In between, all that waits becomes due, and is counted.
 const PAUSE_QUANTA: u64 = 250;
 
@@ -48,6 +48,10 @@ enum Event {
         rest_s: u64,
     },
     Park(usize),
+    Stall {
+        level: usize,
+        quanta: u64,
+    },
     /// Unless somebody holds the lock.
     Apply {
         topology: usize,
@@ -80,6 +84,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (n(), n(), 0_u64..70)
             .prop_map(|(message, topology, rest_s)| Event::PutBack { message, topology, rest_s }),
         1 => n().prop_map(Event::Park),
+        2 => (n(), 1_u64..40).prop_map(|(level, quanta)| Event::Stall { level, quanta }),
         4 => n().prop_map(|topology| Event::Apply { topology }),
         1 => n().prop_map(|topology| Event::Look { topology }),
         1 => Just(Event::ApplyAsSeen),
@@ -160,6 +165,7 @@ impl World {
                 self.broker.put_back(message, &topology, Duration::from_secs(rest_s))?;
             }
             Event::Park(nth) => self.broker.park(nth)?,
+            Event::Stall { level, quanta } => self.broker.stall(level, quanta),
             Event::Apply { topology } => self.begin(topology, None),
             Event::Look { topology } => {
                 let plan = self.rest(&self.topology(topology).clone());
@@ -185,7 +191,7 @@ impl World {
     fn begin(&mut self, topology: usize, asked: Option<Fingerprint>) {
         if self.administrator.is_none() {
             let topology = self.topology(topology).clone();
-            let begun = Administrator::begin(topology, asked, self.fault, &mut self.broker);
+            let begun = Administrator::begin(topology, asked, self.fault, &self.broker);
             self.administrator = Some(begun);
         }
     }
@@ -219,9 +225,12 @@ impl World {
                 self.pass(1)?;
             }
             let rest = self.rest(&topology);
-            if rest == Plan::default() {
+            // The queue of a removed timeout goes with the exchange of the plugin.
+            let is_fed = |it: &Draining| matches!(it.drains, Drains::Fed { .. });
+            if rest.is_at_rest() && rest.draining.iter().all(is_fed) {
                 prop_assert!(self.broker.is_empty());
-                return has_exactly(&self.broker, &topology);
+                let stay: Vec<String> = rest.draining.into_iter().map(|it| it.queue).collect();
+                return has_exactly(&self.broker, &topology, &stay);
             }
             self.begin(last, None);
             while self.administrator.is_some() {
@@ -235,14 +244,15 @@ impl World {
     }
 
     fn rest(&self, topology: &Topology) -> Plan {
-        self.broker.look_closer(topology, self.broker.observe())
+        self.broker.look_closer(topology, self.broker.observe(), Fault::Sound)
     }
 }
 
-/// The queues of the topology, in one generation each, and no others.
-fn has_exactly(broker: &Broker, topology: &Topology) -> Result<(), TestCaseError> {
+/// The queues of the topology, in one generation each, and no others but those that stay.
+fn has_exactly(broker: &Broker, topology: &Topology, stay: &[String]) -> Result<(), TestCaseError> {
     let wanted = topology.objects().queues;
-    let there: Vec<&String> = broker.there.objects.queues.keys().collect();
+    let queues = broker.there.objects.queues.keys();
+    let there: Vec<&String> = queues.filter(|it| !stay.contains(it)).collect();
     prop_assert_eq!(there.len(), wanted.len(), "{:?}", there);
     for base in wanted.keys() {
         prop_assert!(
@@ -279,29 +289,24 @@ proptest! {
     }
 }
 
-/// The properties themselves: each of these faults is found, from a seed that does not take long to it.
+/// The properties themselves: each condition of a deletion is necessary, and so is the order.
 #[test]
 fn known_faults_are_found() {
-    for (fault, seed) in [
-        (Fault::CountsBelievedAtOnce, 12),
-        (Fault::UnbindsFirst, 1),
-        (Fault::DeletesNeededExchanges, 16),
-        (Fault::DeletesUncounted, 6),
-    ] {
-        is_found(fault, seed, 100);
-    }
+    is_found(Fault::CountsBelievedAtOnce, 12);
+    is_found(Fault::DeletesUncounted, 0);
+    is_found(Fault::ForgetsWhatLeadsThere, 0);
+    is_found(Fault::TimeIsOver, 0);
+    is_found(Fault::UnbindsFirst, 1);
 }
 
 #[test]
 #[ignore = "takes minutes: `make proof PART=model`"]
-fn faults_that_show_seldom_are_found() {
-    for fault in [Fault::NoSecondLook, Fault::ForgetsWhatItKept] {
-        is_found(fault, 0, 20_000);
-    }
+fn a_fault_that_shows_seldom_is_found() {
+    is_found(Fault::DeletesNeededExchanges, 0);
 }
 
-fn is_found(fault: Fault, seed: u8, cases: u32) {
-    let found = searched(fault, seed, cases);
+fn is_found(fault: Fault, seed: u8) {
+    let found = searched(fault, seed, 20_000);
     assert!(matches!(found, Err(TestError::Fail(..))), "{fault:?} is not found: {found:?}");
 }
 

@@ -152,7 +152,7 @@ fn what_a_worker_may_do_only_adds() {
     let delete = |lost| Change::DeleteQueue { queue: "orders.unpaid".to_owned(), lost };
     let replaces = Replaced { queue: "orders.unpaid".to_owned(), differences: Vec::new() };
     let replaces = Reason::Replaces(replaces);
-    let removed = Reason::TimeoutRemoved { contents: Contents::Empty, in_levels: 0 };
+    let removed = Reason::TimeoutRemoved { contents: Contents::Empty };
     // Step, whether it adds.
     let table = [
         (step(Change::CreateExchange(exchange), Reason::Missing), true),

@@ -1,18 +1,15 @@
-//! When a queue may be deleted: whether its counts are newer than an event, told from its reports alone, and what is kept for it.
+//! When a queue may be deleted: whether its counts are newer than an event, told from its reports alone.
 
 use std::time::Duration;
 
 use overdue::internals::{
     objects::{Argument, mark},
-    plan::{
-        CountReport, CountReports, KeptQueues, Snapshot, StatisticsInterval, is_needed,
-        parking_lots,
-    },
+    plan::{CountReport, CountReports, Snapshot, StatisticsInterval, is_needed, parking_lots},
     timing::Timing,
 };
 use proptest::prelude::*;
 
-use crate::{broker_model::plan, plan_table::file};
+use crate::plan_table::file;
 
 /// A broker: when the queue reports, when its reports are collected, and when somebody looks (milliseconds).
 #[derive(Debug)]
@@ -138,32 +135,6 @@ fn what_the_plugin_holds_keeps_its_exchange() {
         assert_eq!(is_needed(&file(""), &broker, "shop.delayed"), needed);
         assert!(!is_needed(&file(""), &broker, "shop.nowhere"));
     }
-}
-
-/// Counts are late: a message in a queue that was kept goes on through the rest of its ladder, and through nothing else.
-#[test]
-fn of_a_ladder_of_which_a_queue_is_kept_nothing_goes() {
-    let (levels, place) = (file(""), "shop.ladder.delay.10s");
-    let ladder = file(
-        "delay.levels = [\"1s\", \"30m\"] → delay.levels = [\"9s\"]\ndelay.strategy = \"ladder\"\ndelay.ladder.max = \"90s\"; 30m → 1m",
-    );
-    let change = plan(&levels, &Snapshot::of(&ladder));
-    let held_up = |queues: &[&str]| {
-        let mut kept = KeptQueues::default();
-        for queue in queues {
-            kept.keep(&levels, queue);
-        }
-        let steps = change.steps.iter().filter(|step| kept.hold_up(&levels, step));
-        steps.map(|step| step.change.to_string()).collect::<Vec<_>>()
-    };
-    let of_the_ladder =
-        |it: &String| it.starts_with('-') && it.contains(".ladder.") && it.contains(".delay.");
-    let steps = change.changes().map(ToString::to_string);
-    let (ladder, others): (Vec<String>, Vec<String>) = steps.partition(of_the_ladder);
-    assert!(others.iter().any(|it| it == "- queue     shop.delay.9s"), "{change}");
-    assert!(!ladder.is_empty(), "{change}");
-    assert_eq!(held_up(&["shop.delay.9s"]), [""; 0]);
-    assert_eq!(held_up(&[place, "shop.delay.9s"]), ladder, "{change}");
 }
 
 /// Nothing is taken out of a queue of others.

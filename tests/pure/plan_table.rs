@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use overdue::internals::{
-    objects::{Acks, Argument, Binding, Exchange, Leaving, exchange_mark, mark},
-    plan::{Clock, Draining, Drains, Plan, Snapshot, diff, removal},
+    objects::{Argument, Binding, Exchange, exchange_mark, mark},
+    plan::{Clock, Draining, Drains, Plan, Snapshot, Step, diff, removal},
     topology::Topology,
 };
 
@@ -61,14 +61,13 @@ fn changed(text: String, changes: &str) -> String {
 
 /// What is done to a broker, in this order; `?` is a number that is not known.
 ///
-/// - `in QUEUE COUNT`, `held EXCHANGE COUNT`, `dead QUEUE COUNT`, `slots COUNT`, `consumed QUEUE`, `others QUEUE`
-/// - `now SECONDS`, `acked COUNT [TERM]`, `marked SECONDS COUNT`: of the queue of `unshipped`
+/// - `in QUEUE COUNT`, `held EXCHANGE COUNT`, `consumed QUEUE`, `others QUEUE`
+/// - `now SECONDS`; `marked SECONDS`: the queue of `unshipped`
 /// - `set NAME PROPERTY VALUE`, `unset QUEUE ARGUMENT`, `copy QUEUE NEW`, `exchange NAME TYPE`
 /// - `mark NAME`, `unmark NAME`, `bind SOURCE QUEUE KEY`, `lead SOURCE EXCHANGE`, `unbind QUEUE`
-/// - `discard QUEUE`, `leaves`, `applied`: the file now is applied, and what follows happens after that
+/// - `discard QUEUE`, `applied`: the file now is applied, and what follows happens after that
 fn happens(broker: &mut Snapshot, discard: &mut BTreeSet<String>, now: &Topology, event: &str) {
     let words: Vec<&str> = event.split_whitespace().collect();
-    let number = |text: &str| text.parse().ok();
     let count = |text: &str| text.parse().expect("a number");
     let Snapshot { objects, messages, delayed, .. } = broker;
     match words.as_slice() {
@@ -76,25 +75,12 @@ fn happens(broker: &mut Snapshot, discard: &mut BTreeSet<String>, now: &Topology
         ["in", queue, waiting] => _ = messages.insert((*queue).to_owned(), count(waiting)),
         ["held", exchange, "?"] => _ = delayed.remove(*exchange),
         ["held", exchange, held] => _ = delayed.insert((*exchange).to_owned(), count(held)),
-        ["dead", queue, dead] => {
-            broker.dead_letters.insert((*queue).to_owned(), count(dead));
-        }
-        ["slots", slots] => broker.dead_letter_slots = number(slots),
         ["consumed", queue] => _ = broker.consumed.insert((*queue).to_owned()),
         ["others", queue] => _ = broker.foreign_consumers.insert((*queue).to_owned(), 1),
-        ["now", "?"] => broker.clock = None,
-        ["now", now_s] => {
-            broker.clock = Some(Clock { now_s: count(now_s), counts_settle_s: 11 });
-        }
-        ["acked", acked, term @ ..] => {
-            let term = term.first().map_or(1, |it| count(it));
-            broker.acked.insert(REMOVED.to_owned(), Acks { count: count(acked), term });
-        }
-        ["marked", since_s, acked] => {
-            let acked = number(acked).map(|count| Acks { count, term: 1 });
-            let leaving = Leaving { since_s: count(since_s), acked };
+        ["now", now_s] => broker.clock = Some(Clock { now_s: count(now_s), stays_s: 611 }),
+        ["marked", since_s] => {
             let mark = mark("shop", REMOVED).expect("a mark");
-            objects.bindings.insert(mark.leaving(leaving));
+            objects.bindings.insert(mark.leaving(count(since_s)));
         }
         ["set", name, property, value] => {
             let argument = value.parse().map_or_else(|_| (*value).into(), Argument::Integer);
@@ -144,12 +130,6 @@ fn happens(broker: &mut Snapshot, discard: &mut BTreeSet<String>, now: &Topology
             objects.bindings.retain(|it| it.destination != *queue || it.mark_of().is_some());
         }
         ["discard", queue] => _ = discard.insert((*queue).to_owned()),
-        // Messages wait for some timeout, and the removed one can begin to leave.
-        ["leaves"] => {
-            for event in ["in shop.delay.30m 40", "acked 5", "now 1000"] {
-                happens(broker, discard, now, event);
-            }
-        }
         ["applied"] => *broker = applied(broker, &diff(now, broker, discard)),
         _ => panic!("what is `{event}`?"),
     }
@@ -176,7 +156,7 @@ fn table(cases: &str) -> String {
             _ => diff(&topology, &broker, &discard),
         };
         let asked: Vec<String> = plan.leaving().into_iter().collect();
-        let what = if plan.removes_timeouts() { " and levels, acks, the time" } else { "" };
+        let what = if plan.depends_on_time() { " and the time" } else { "" };
         let ends = if plan.is_at_rest() { "; --wait ends" } else { "" };
         writeln!(page, "## {name}\n{plan}\n[asks {}{what}{ends}]\n", asked.join(" ")).unwrap();
         applied(&broker, &plan);
@@ -251,49 +231,33 @@ a marked exchange of another type | small | exchange shop.unpaid.shards topic; l
 fn removed_timeouts() {
     let page = table(
         r"
-nothing waits | small | | without
-it holds messages | small | in shop.unshipped 12 | without
-it is not counted | small | in shop.unshipped ? | without
-it is not counted, and discarded | small | in shop.unshipped ?; discard shop.unshipped | without
+no clock | small | | without
+it is marked | small | now 1000; in shop.unshipped 12 | without
+applied | small | now 1000; applied | without
+the time has almost passed | small | now 1000; applied; now 3408 | without
+the time has passed | small | now 1000; applied; now 3409 | without
+passed, messages in it | small | now 1000; applied; now 3409; in shop.unshipped 7 | without
+passed, consumed | small | now 1000; applied; now 3409; in shop.unshipped 7; consumed shop.unshipped | without
+passed, not counted | small | now 1000; applied; now 3409; in shop.unshipped ? | without
+passed, fed by others | small | now 1000; bind legacy shop.unshipped; applied; now 3409 | without
+a mark from later | small | now 1000; marked 1500 | without
+back in the file | small | now 1000; marked 1000 | small
 discarded | small | in shop.unshipped 12; discard shop.unshipped | without
 discarded, empty | small | discard shop.unshipped | without
-discarded, levels hold messages | small | in shop.delay.30m 40; discard shop.unshipped | without
-discarded, all from after the mark | small | leaves; marked 1 5; now 3000; discard shop.unshipped | without
+discarded, not counted | small | now 1000; in shop.unshipped ?; discard shop.unshipped | without
 read by others | small | others shop.unshipped | without
-fed by others | small | in shop.delay.30m 40; bind legacy shop.unshipped | without
-an exchange of others has its name | small | lead legacy shop.unshipped | without
+an exchange of others has its name | small | now 1000; lead legacy shop.unshipped | without
 unbound, and a message came in | small | in shop.unshipped 1; unbind shop.unshipped | without
-the same with another level | small | in shop.unshipped 1; unbind shop.unshipped | without; 30m → 40m
-levels hold messages | small | leaves | without
-levels are not counted | small | in shop.delay.1s ?; acked 5; now 1000 | without
-no clock | small | in shop.delay.30m 40; acked 5 | without
-acks are not counted | small | in shop.delay.30m 40; now 1000 | without
-applied | small | leaves; applied | without
-the time has almost passed | small | leaves; applied; now 2808 | without
-the time has passed | small | leaves; applied; now 2809 | without
-passed, messages in it | small | leaves; applied; now 2809; in shop.unshipped 7 | without
-passed, consumed | small | leaves; applied; now 2809; in shop.unshipped 7; consumed shop.unshipped | without
-passed, an ack since | small | leaves; applied; now 2809; acked 6 | without
-passed, another term | small | leaves; applied; now 2809; acked 5 2 | without
-passed, acks of another term from zero | small | leaves; applied; now 2809; acked 0 2 | without
-passed, marked without acks | small | leaves; marked 1000 ?; now 9000 | without
-passed, a level may be blocked | small | leaves; applied; now 2809; dead shop.delay.30m 32 | without
-passed, a slot is free | small | leaves; applied; now 2809; dead shop.delay.30m 31 | without
-passed, more slots | small | leaves; applied; now 2809; slots 1000; dead shop.delay.30m 999 | without
-levels are empty, not counted since | small | leaves; applied; now 1010; in shop.delay.30m 0 | without
-levels are empty | small | leaves; applied; now 1011; in shop.delay.30m 0 | without
-a mark from later | small | leaves; marked 1500 5 | without
-back in the file | small | leaves; marked 1000 5 | small
-an older generation holds messages | small | leaves; copy shop.unshipped shop.unshipped.2; mark shop.unshipped.2; in shop.unshipped.2 1; set shop.unshipped.2 x-max-length 7 | without
-an older generation is empty | small | leaves; copy shop.unshipped shop.unshipped.2; mark shop.unshipped.2; set shop.unshipped.2 x-max-length 7 | without
-shards | shards | in shop.delay.30m 40; in shop.unshipped.shard-1 4 | without
-shards, what was before holds messages | shards | in shop.delay.30m 40; copy shop.unpaid shop.unshipped; mark shop.unshipped; in shop.unshipped 1 | without
-a level goes, too | small | leaves | without 30m
-a level goes, too, and it is marked | small | leaves; marked 995 5 | without 30m
-a level without its mark counts | small | leaves; unmark shop.delay.30m; set shop.delay.30m x-max-length 7 | without
-a ladder | ladder | in shop.ladder.delay.30s 2; acked 5; now 1000 | without; ladder
-the plugin | plugin | held shop.delayed 1; acked 5; now 1000 | plugin; without
-the plugin, too | plugin | held shop.delayed 1; acked 5; now 1000 | without
+an older generation | small | now 1000; copy shop.unshipped shop.unshipped.2; mark shop.unshipped.2; in shop.unshipped.2 1; set shop.unshipped.2 x-max-length 7 | without
+shards | shards | now 1000; in shop.unshipped.shard-1 4 | without
+shards, the time has passed | shards | now 1000; applied; now 3409 | without
+a level goes, too | small | now 1000; in shop.delay.30m 40 | without 30m
+a level goes, too, and it is marked | small | now 1000; in shop.delay.30m 40; marked 995 | without 30m
+a level has gone, too | small | now 1000; applied; applied | without 30m
+a level without its mark counts | small | now 1000; unmark shop.delay.30m; set shop.delay.30m x-max-length 7 | without
+a ladder | ladder | now 1000; in shop.ladder.delay.30s 2 | without; ladder
+the plugin | plugin | now 1000; held shop.delayed 0 | plugin; without
+the plugin goes, too | plugin | now 1000; held shop.delayed 1 | without
 ",
     );
     insta::assert_snapshot!(page);
@@ -353,8 +317,8 @@ fn how_long_a_queue_drains_is_rounded_up() {
     assert_eq!(said, rounded.map(|it| Some(it.to_owned())));
 }
 
-/// What a worker leaves out of its plan when it starts, since its file may be older than what was applied, or newer; what it
-/// still adds; whether it starts.
+/// The queues in use for which a worker that starts adds nothing, since its file may be older than what was applied, or newer; what
+/// the others add.
 #[test]
 fn a_worker_that_starts() {
     let cases = r"
@@ -363,6 +327,8 @@ a removed level | small, 30m → 45m | | small
 a removed level, in its second generation | no lead, small, 30m → 45m | | small
 another level | 30m → 45m | | small
 one level less | without 30m | | without
+a removed timeout | small | | without
+a ladder that is taken down | ladder, small | | small
 one level more | more levels | | small
 one level more, one unmarked | more levels | unmark shop.delay.30m | small
 a retired generation | quorum, limit | | quorum
@@ -370,11 +336,7 @@ a retired generation with another lead | no lead, small | | no lead
 another queue type | small, quorum | | small
 another lead, not applied | small | | no lead
 another limit, not applied | quorum | | limit
-a TTL of half a level | small | set shop.delay.1s x-message-ttl 500 | small
-a TTL of less | small | set shop.delay.1s x-message-ttl 499 | small
-a TTL of more than a level | small | set shop.delay.1s x-message-ttl 1001 | small
 another argument | small | set shop.delay.1s x-max-length 800 | small
-a TTL of a timeout's queue | small | set shop.unpaid x-message-ttl 800 | small
 a removed level of [compat.x-delay] | compat, compat; 30m → 20m | | compat
 [compat.x-delay] is new to the file, and a level | small | | compat; 30m → 20m
 shards, there is one queue | small | | shards
@@ -396,17 +358,11 @@ a shard is gone | shards | unbind shop.unshipped.shard-0 | shards
         if !event.is_empty() {
             happens(&mut broker, &mut BTreeSet::new(), &now, event);
         }
-        let mut plan = plan(&now, &broker);
-        let levels = plan.leave_other_levels(&now);
-        let in_use = plan.leave_successors(&now);
-        let adds: Vec<String> =
-            plan.steps.iter().filter(|it| it.adds()).map(|it| it.change.to_string()).collect();
-        let starts = !plan.to_string().contains("which cannot be changed");
-        writeln!(
-            page,
-            "{name}: other levels {levels:?}, in use {in_use:?}, adds {adds:?}, starts: {starts}"
-        )
-        .unwrap();
+        let plan = plan(&now, &broker);
+        let in_use = plan.takes_out_of_use();
+        let adds = plan.steps.iter().filter(|it| it.adds() && in_use.is_empty());
+        let adds: Vec<String> = adds.map(|it| it.change.to_string()).collect();
+        writeln!(page, "{name}: in use {in_use:?}, adds {adds:?}").unwrap();
     }
     insta::assert_snapshot!(page);
 }
@@ -430,9 +386,7 @@ fn shards_that_are_half_made_are_made() {
     for done in 0..whole.steps.len() {
         let mut broker = Snapshot::default();
         whole.changes().take(done).for_each(|change| apply(&mut broker, change));
-        let mut rest = plan(&file("shards"), &broker);
-        let before = rest.clone();
-        assert_eq!(rest.leave_successors(&file("shards")), BTreeSet::new(), "{before}");
-        assert_eq!(rest, before);
+        let rest = plan(&file("shards"), &broker);
+        assert!(rest.takes_out_of_use().is_empty() && rest.steps.iter().all(Step::adds), "{rest}");
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    super::{Management, ManagementError, TopologyLock},
+    super::{Management, TopologyLock},
     COUNTING, StepError, StepResult,
 };
 use crate::{
@@ -20,67 +20,36 @@ use crate::{
 };
 
 /// How often the reports of the queues are looked at.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Deletes queues, over one connection that is opened when it is needed.
+/// Deletes queues that have received nothing since the deletion began, over one connection that is opened at the first need.
 pub(super) struct Deletion<'a> {
     management: &'a Management,
+    lock: &'a TopologyLock,
     link: Option<Link>,
-    unbound: Instant,
+    began: Instant,
     /// Of every queue that the plan deletes: they are watched together, so that they are waited for once.
     reports: BTreeMap<String, CountReports>,
 }
 
-/// Whether the counts of a queue are newer than its last binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    Yes,
-    NotYet,
-    Never,
-}
-
 impl<'a> Deletion<'a> {
-    pub(super) fn new(management: &'a Management, plan: &Plan) -> Self {
+    pub(super) fn begin(management: &'a Management, lock: &'a TopologyLock, plan: &Plan) -> Self {
         let deleted = plan.steps.iter().filter_map(|step| match &step.change {
             Change::DeleteQueue { queue, .. } => Some((queue.clone(), CountReports::default())),
             _ => None,
         });
-        Self { management, link: None, unbound: Instant::now(), reports: deleted.collect() }
+        Self { management, lock, link: None, began: Instant::now(), reports: deleted.collect() }
     }
 
-    /// A queue was taken out of use a moment ago.
-    pub(super) fn unbound(&mut self) {
-        self.unbound = Instant::now();
-        self.reports.values_mut().for_each(|reports| *reports = CountReports::default());
-    }
-
-    /// Looks whether the counts have seen everything that was in `queue` when the last queue was unbound.
-    pub(super) async fn look(&mut self, queue: &str) -> Result<Counted, ManagementError> {
-        for (queue, reports) in self.reports.iter_mut().filter(|(_, reports)| !reports.are_newer())
-        {
-            if let Some(report) = self.management.count_report(queue).await? {
-                reports.seen(report);
-            }
+    /// Deletes `queue` if it holds at most `lost` messages. The lock is checked last: without the lock, another program may have
+    /// bound the queue in the meantime.
+    pub(super) async fn delete(&mut self, queue: &str, lost: u64) -> Result<StepResult, StepError> {
+        if !self.is_counted(queue).await? {
+            return Ok(StepResult::NotCounted);
         }
-        let statistics = self.management.statistics_interval();
-        let waited = self.unbound.elapsed();
-        let reported = self.reports.get(queue).filter(|reports| reports.any());
-        Ok(match reported {
-            Some(reports) if reports.are_newer() => Counted::Yes,
-            Some(_) if waited > statistics.uncounted_at_most() => Counted::Never,
-            None if waited >= self.management.surely_settle() => Counted::Yes,
-            Some(_) | None => Counted::NotYet,
-        })
-    }
-
-    /// Deletes `queue` if it holds no more than is given up with it; the counts are newer than its last binding. The lock is
-    /// asked last: without it somebody else may have bound the queue since.
-    pub(super) async fn delete(
-        &mut self,
-        queue: &str,
-        lost: u64,
-        lock: &TopologyLock,
-    ) -> Result<StepResult, StepError> {
+        if self.management.foreign_consumers(queue).await? > 0 {
+            return Ok(StepResult::Consumed);
+        }
         // Bindings before counts: what comes in after this look comes through the default exchange.
         if self.management.is_bound(queue).await? {
             return Ok(StepResult::Bound);
@@ -95,7 +64,7 @@ impl<'a> Deletion<'a> {
         if stats.held().is_none_or(|held| held.max(counts.ready) > lost) {
             return Ok(StepResult::NotEmpty);
         }
-        lock.check().await?;
+        self.lock.check().await?;
         if stats.kind.as_deref() == Some("classic") && lost == 0 {
             let deleted = self.management.delete_if_empty(queue).await?;
             return Ok(if deleted { StepResult::Done } else { StepResult::NotEmpty });
@@ -103,6 +72,27 @@ impl<'a> Deletion<'a> {
         let change = Change::DeleteQueue { queue: queue.to_owned(), lost };
         self.management.apply(&change).await?;
         Ok(StepResult::Done)
+    }
+
+    /// Waits for counts of `queue` from after the start of the deletion; false if no newer counts come.
+    async fn is_counted(&mut self, queue: &str) -> Result<bool, StepError> {
+        loop {
+            let old = self.reports.iter_mut().filter(|(_, reports)| !reports.are_newer());
+            for (queue, reports) in old {
+                if let Some(report) = self.management.count_report(queue).await? {
+                    reports.seen(report);
+                }
+            }
+            let waited = self.began.elapsed();
+            let statistics = self.management.statistics_interval();
+            match self.reports.get(queue).filter(|reports| reports.any()) {
+                Some(reports) if reports.are_newer() => return Ok(true),
+                Some(_) if waited > statistics.uncounted_at_most() => return Ok(false),
+                None if waited >= self.management.surely_settle() => return Ok(true),
+                Some(_) | None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+            self.lock.check().await?;
+        }
     }
 
     async fn link(&mut self) -> Result<&Link, StepError> {

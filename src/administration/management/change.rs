@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Management, ManagementError, error::ApiFailure};
 use crate::{
     administration::objects::BindingInfo,
-    objects::{Binding, arguments_json, mark::Leaving},
+    objects::{Binding, arguments_json},
     plan::Change,
     topology::Topology,
 };
@@ -44,9 +44,8 @@ impl Management {
                 self.create(Method::POST, &self.between(binding), &body).await
             }
             Change::Leave(mark) => {
-                let acked = self.acked(&mark.destination).await?;
-                let leaving = Leaving { since_s: self.now_s().await?, acked };
-                return Box::pin(self.apply(&Change::Bind(mark.leaving(leaving)))).await;
+                let mark = mark.leaving(self.now_s().await?);
+                return Box::pin(self.apply(&Change::Bind(mark))).await;
             }
             Change::Unbind(binding) => self.unbind(binding).await,
             Change::DeleteExchange { exchange } => {

@@ -105,6 +105,7 @@ async fn broker(
         // At the start a person can correct a refused login; later it counts as an outage.
         Link::open(address, "overdue run: logging in").await?.close().await;
         declare(management, topology).await?;
+        look(address, topology).await?;
         return Ok(true);
     }
     look(address, topology).await?;
@@ -185,12 +186,12 @@ fn wants_again(step: &Step) -> bool {
 /// Checks that the exchanges exist that a worker writes to. A worker without a queue is not ready, and `/readyz` shows what to
 /// do.
 async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failure> {
-    let link = Link::open(address, "overdue run --no-declare").await?;
+    let link = Link::open(address, "overdue run: looking").await?;
     for Need { right, object, .. } in broker_rights::worker(topology).needs {
         let (Object::Named(exchange), Right::Write) = (object, right) else { continue };
         if !passive::exchange_exists(&link, &exchange).await? {
             return Err(Failure::configuration(format!(
-                "there is no exchange {exchange} at {address}, and --no-declare declares nothing: run `overdue apply` as a \
+                "there is no exchange {exchange} at {address}, and this worker declares nothing: run `overdue apply` as a \
                  user that may (`overdue permissions` prints the rights)"
             )));
         }
@@ -199,26 +200,23 @@ async fn look(address: &BrokerAddress, topology: &Topology) -> Result<(), Failur
     Ok(())
 }
 
-/// Keeps the steps that a worker may do without a person: additions. Deleting a drained queue is left to a person.
+/// Keeps the steps that a worker may do without a person: additions, unless the broker has other queues in use than the file, which
+/// may be an older one. Deleting a drained queue is left to a person.
 fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
-    let in_use: Vec<String> = plan.leave_successors(topology).into_iter().collect();
-    if !in_use.is_empty() {
-        telemetry::other_queues(&in_use);
-    }
-    if let Some([missing, others]) = plan.leave_other_levels(topology) {
-        telemetry::other_levels(&missing, &others);
-    }
-    let refused = plan.refusals.iter().any(|it| matches!(it, Refusal::Exchange { .. }));
-    let replaces = plan.steps.iter().any(|step| matches!(step.reason, Reason::Replaces(_)));
-    if refused || replaces {
+    if plan.refusals.iter().any(|it| matches!(it, Refusal::Exchange { .. })) {
         return Err(Failure::configuration(format!(
-            "the broker has another topology than the file, and a worker only adds. Nothing was changed; look at \
-             `overdue plan`, then run `overdue apply`, and start the worker again\n{plan}"
+            "the broker has exchanges with other properties than the file, and a worker only adds. Nothing was changed; look at \
+             `overdue plan`\n{plan}"
         )));
+    }
+    let in_use = plan.takes_out_of_use();
+    let is_other = !in_use.is_empty();
+    if is_other {
+        telemetry::other_queues(&in_use);
     }
     // Objects to delete do not disturb the worker; `overdue apply` deletes them later.
     plan.refusals.clear();
-    plan.steps.retain(|step| step.adds() || wants_again(step));
+    plan.steps.retain(|step| step.adds() && !is_other || wants_again(step));
     // Marks alone must not require rights that a worker did not need before: `overdue apply` sets them.
     if plan.steps.iter().all(|step| step.marks(topology) || wants_again(step)) {
         plan.steps.retain(wants_again);

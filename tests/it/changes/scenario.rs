@@ -22,7 +22,7 @@ pub enum Kind {
     DeliveryLimit,
     /// A timeout comes.
     TimeoutAdded,
-    /// A timeout goes: refused while messages are in its queue, done once it has drained.
+    /// A timeout goes, while messages wait for it.
     TimeoutRemoved,
     /// Several queues take the place of one.
     Sharded,
@@ -61,8 +61,6 @@ pub struct Scenario {
     pub old: Vec<MessageRoute>,
     /// How it publishes when it knows.
     pub new: Vec<MessageRoute>,
-    /// The business queue of a timeout that is removed, and how messages come into it at once.
-    pub removed: Option<(String, MessageRoute)>,
 }
 
 /// How a message is published.
@@ -123,12 +121,8 @@ impl Scenario {
             topology.timeouts.iter().map(|timeout| route(&timeout.after, &timeout.name)).collect()
         };
         let (old, new) = (routes(&before), routes(&after));
-        let removed = before.timeouts.iter().find(|timeout| after.timeout(&timeout.name).is_none());
-        let removed = removed.map(|timeout| {
-            (before.business_queue(timeout), route(&before.levels[0], &timeout.name))
-        });
         // The first timeout is in both topologies.
-        Self { kind, waiting: old[0].clone(), before, after, old, new, removed }
+        Self { kind, waiting: old[0].clone(), before, after, old, new }
     }
 
     /// The base names of every business queue, before or after.

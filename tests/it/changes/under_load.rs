@@ -5,8 +5,7 @@ use std::{
     collections::BTreeSet,
     convert::Infallible,
     fmt,
-    iter::repeat_n,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,11 +13,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use overdue::internals::{
     broker::{
         ChangeError, ChangeEvent, Link, Management, Publisher, TopologyChange,
-        apply::ApplyError,
         consume::{ConsumeError, Subscription},
         passive,
     },
-    plan::{Change, Plan, Refusal, Snapshot, Step, number_of},
+    plan::{Change, Plan, Step, number_of},
     topology::Topology,
     wire::Message,
 };
@@ -34,8 +32,6 @@ use crate::support::{World, until};
 const AT_ONCE: u16 = 500;
 /// Messages that are published to what the change removes, and then to what it adds.
 const AFTERWARDS: usize = 20;
-/// Messages in the queue of a timeout that may not be removed for their sake.
-const IN_THE_WAY: usize = 15;
 /// Between two looks for new generations of queues, and two handfuls of messages.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(20);
@@ -57,15 +53,11 @@ enum Phase {
 pub struct UnderLoad {
     pub scenario: Scenario,
     log: MessageLog,
-    /// A queue that is not to be consumed yet.
-    held: Mutex<Option<String>>,
 }
 
 /// What a change did to the messages, and how long it took.
 pub struct Measured {
     pub counts: Counts,
-    /// Where a timeout was removed: whether that was refused, and changed nothing, while messages were in its queue.
-    pub refused_while_occupied: Option<bool>,
     steps: usize,
     /// Until nothing new came into what was retired, until the plan was carried out, until what was retired was gone.
     took: [Duration; 3],
@@ -83,8 +75,7 @@ impl fmt::Display for Measured {
 
 impl UnderLoad {
     pub fn new(scenario: Scenario) -> Self {
-        let held = scenario.removed.as_ref().map(|(queue, _)| queue.clone());
-        Self { scenario, log: MessageLog::open(), held: Mutex::new(held) }
+        Self { scenario, log: MessageLog::open() }
     }
 
     /// Makes the change while `messages` wait. The topology stays.
@@ -92,16 +83,13 @@ impl UnderLoad {
         let management = world.management();
         self.declare(&management).await;
         let publisher = world.publisher().await;
-        let refused_while_occupied = match &self.scenario.removed {
-            Some((queue, route)) => Some(self.refused(&management, &publisher, queue, route).await),
-            None => None,
-        };
-        self.publish(&publisher, stream::iter(repeat_n(&self.scenario.waiting, messages))).await;
+        let routes = self.scenario.old.iter().cycle().take(messages);
+        self.publish(&publisher, stream::iter(routes)).await;
         let (phases, phase) = watch::channel(Phase::Changing);
         let meanwhile = self.publish_meanwhile(&publisher, phase);
         let ((steps, took), ()) = tokio::join!(self.change(&management, phases), meanwhile);
         self.until_all_is_out(&management).await;
-        Measured { counts: self.log.counts(), refused_while_occupied, steps, took }
+        Measured { counts: self.log.counts(), steps, took }
     }
 
     /// Declares what the change begins with, and waits until the broker has counted every queue once, as it has in a
@@ -135,60 +123,6 @@ impl UnderLoad {
             }
         };
         TopologyChange::new(management, topology).make(decide, on_event).await
-    }
-
-    /// Whether the removal of a timeout is refused, and takes nothing away, while messages are in its queue. Then lets them
-    /// be consumed.
-    async fn refused(
-        &self,
-        management: &Management,
-        publisher: &Publisher,
-        queue: &str,
-        route: &MessageRoute,
-    ) -> bool {
-        self.publish(publisher, stream::iter(repeat_n(route, IN_THE_WAY))).await;
-        let after = &self.scenario.after;
-        let plan = async || TopologyChange::new(management, after).plan().await.unwrap();
-        let is_counted = |(plan, _): &(Plan, _)| {
-            plan.refusals.iter().any(|refusal| {
-                matches!(refusal, Refusal::Occupied { queue: occupied, messages: Some(15) } if occupied == queue)
-            })
-        };
-        let (_, before) = until("the messages of the timeout counted", plan, is_counted).await;
-        let leaves = Cell::new(false);
-        let planned = |plan: &Plan| {
-            let is_leaving = |step: &Step| matches!(step.change, Change::Leave(_));
-            leaves.set(plan.refusals.is_empty() && plan.steps.iter().all(is_leaving));
-        };
-        let carried = Self::carry_out(management, after, planned, |_| {}).await;
-        let refused = matches!(carried, Err(ChangeError::Apply(ApplyError::Refused(_))));
-        let observed = management.observe().await.unwrap();
-        // Other topologies change meanwhile in the same virtual host.
-        let prefix = format!("{}.", after.name);
-        let objects = |mut seen: Snapshot| {
-            let ours = |name: &str| name.starts_with(&prefix) && !name.ends_with(".apply.lock");
-            seen.objects.exchanges.retain(|name, _| ours(name));
-            seen.objects.queues.retain(|name, _| ours(name));
-            seen.objects.bindings.retain(|it| !it.source.is_empty() && ours(&it.destination));
-            seen.objects
-        };
-        let kept = objects(observed) == objects(before);
-        if leaves.get() {
-            // The level is counted as it was when they passed through it: then nothing goes either, and it is taken back.
-            Self::carry_out(management, &self.scenario.before, |_| {}, |_| {}).await.unwrap();
-        }
-        *self.held.lock().unwrap() = None;
-        // A count that is not there yet may still come, after the messages have gone.
-        let settle = management.statistics_interval().counts_settle();
-        let mut free_since = Instant::now();
-        let free = async || {
-            if !plan().await.0.refusals.is_empty() {
-                free_since = Instant::now();
-            }
-            free_since.elapsed()
-        };
-        until("the removal of the timeout allowed", free, |free| *free >= settle).await;
-        refused && kept || leaves.get()
     }
 
     /// Makes the change, and waits until what it retired is gone; how many steps that took, and how long.
@@ -298,9 +232,6 @@ impl UnderLoad {
     /// Whether this change receives from the queue, and whether that is a parking lot.
     fn receives_from(&self, queue: &str) -> Option<bool> {
         let is = |base: &String| number_of(base, queue).is_some();
-        if self.held.lock().unwrap().as_deref() == Some(queue) {
-            return None;
-        }
         if self.scenario.business_queues().any(|base| is(&base)) {
             return Some(false);
         }

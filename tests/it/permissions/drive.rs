@@ -9,7 +9,7 @@ use overdue::internals::{
         probe,
     },
     objects::mark,
-    plan::{Change, Plan, Snapshot, diff, name_of, removal},
+    plan::{Change, Clock, Plan, Snapshot, diff, name_of, removal},
     topology::{Topology, file::QueueType},
     verify::{Canaries, Canary, Fate},
     wire::Message,
@@ -26,7 +26,7 @@ const TRIED: Duration = Duration::from_secs(10); // data: of the topologies
 const AWAITED: Duration = Duration::from_secs(1);
 
 /// A ladder changes place by place.
-const MOST_PLANS: usize = 6;
+const MOST_PLANS: u64 = 6;
 
 /// The broker's refusal as the error of a role.
 pub(crate) type Done = Result<(), String>;
@@ -165,9 +165,12 @@ pub(crate) async fn bring(
 ) -> Done {
     let mut plan = diff(topology, &observed(management).await?, discard);
     assert!(!plan.is_empty());
-    for _ in 0..MOST_PLANS {
+    for day in 0..MOST_PLANS {
         carry_out(management, topology, &plan).await?;
-        plan = diff(topology, &observed(management).await?, discard);
+        let mut observed = observed(management).await?;
+        // The queue of a removed timeout stays bound for hours, so each plan is made days after the marks before it.
+        observed.clock = Some(Clock { now_s: 4_000_000_000 + 86_400 * day, stays_s: 0 });
+        plan = diff(topology, &observed, discard);
         if plan.is_empty() && plan.draining.is_empty() && plan.retired_exchanges.is_empty() {
             return Ok(());
         }

@@ -207,19 +207,6 @@ async fn what_is_retired() {
     world.assert_nothing_lost().await;
 }
 
-/// The only command that gives messages up: those of a timeout that is no longer in the file.
-#[apply(world_test)]
-async fn an_occupied_queue() {
-    let world = applied().await;
-    // With messages in the levels it would leave in stages, and lose none.
-    world.publish_to("orders.dlx", "now.unpaid", WAITING).await;
-    world.publish_to("orders.dlx", "now.unshipped", 2).await;
-    let (before, _) = TWO_TIMEOUTS.split_once("[[timeout]]\nname = \"unshipped\"").unwrap();
-    fs::write(world.topology_file(), before).unwrap();
-    world.cured(&["occupied-queue"]).await;
-    world.assert_nothing_lost().await;
-}
-
 #[apply(world_test)]
 async fn doctor() {
     let world = waiting().await;

@@ -6,7 +6,6 @@ use std::{
 };
 
 use overdue::internals::{
-    objects::{Acks, Binding},
     plan::{
         Change, Clock, CountReport, Plan, Snapshot, StatisticsInterval, diff, is_of, number_of,
     },
@@ -15,6 +14,7 @@ use overdue::internals::{
 };
 use proptest::prelude::TestCaseError;
 
+use super::administrator::Fault;
 use crate::broker_model::{DELAYED, apply, dead_letter_exchange, routed};
 
 /// Queues report, and their reports are collected, at one of the ten quanta of the interval.
@@ -22,6 +22,12 @@ const QUANTUM_MS: u64 = 500;
 const QUANTA: u64 = 10;
 /// Spreads the numbers of messages: Fibonacci hashing.
 const HASHING: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A level may hand a message on this much later than by its TTL.
+const LATE_AT_MOST_MS: u64 = 20_000;
+/// A notice that is published less than 20 s after the mark of a removed timeout still comes to its queue.
+const TOLD_LATE_S: u64 = 20;
+/// The queue of a removed timeout stays bound for the longest way and these seconds: both, and until late counts are there.
+const STAYS_S: u64 = 51;
 /// What every topology here is called.
 pub(super) const NAME: &str = "t";
 
@@ -39,16 +45,17 @@ pub(super) struct Message {
     unacked: bool,
     /// It is early in a business queue before that.
     not_before_ms: u64,
-    /// Whether it is to come out in its business queue, and not in the parking lot: when a level took it, nobody had
-    /// begun to remove its timeout.
+    /// Whether it is to come out in its business queue, and not in the parking lot: when a level took it, the removal of its timeout
+    /// had not begun, or a moment ago.
     owed: bool,
+    /// How much later than by its TTL it may leave a level.
+    may_be_late_ms: u64,
 }
 
 /// What a queue says of itself, in one report.
 #[derive(Clone, Debug, Default)]
 struct Report {
     messages: u64,
-    acked: u64,
     number: u64,
 }
 
@@ -57,13 +64,10 @@ pub(super) struct Broker {
     pub(super) now_ms: u64,
     messages: Vec<Message>,
     published: u64,
-    acked: BTreeMap<String, u64>,
     reported: BTreeMap<String, Report>,
     collected: BTreeMap<String, Report>,
     /// Decides when which queue reports.
     phases: u64,
-    /// Timeouts of the topology that was last begun to be applied.
-    pub(super) wanted: BTreeSet<String>,
 }
 
 /// How long until counts are surely newer than an event.
@@ -90,11 +94,9 @@ impl Broker {
             now_ms: 1_000_000_000,
             messages: Vec::new(),
             published: 0,
-            acked: BTreeMap::new(),
             reported: BTreeMap::new(),
             collected: BTreeMap::new(),
             phases,
-            wanted: topology.timeouts.iter().map(|it| it.name.clone()).collect(),
         }
     }
 
@@ -129,8 +131,7 @@ impl Broker {
         if self.is_delaying(&route.exchange) && comes_out.is_empty() {
             return Ok(());
         }
-        let owed = self.wanted.contains(timeout)
-            && comes_out.iter().any(|queue| Self::is_of(timeout, queue));
+        let owed = self.is_promised(timeout, &comes_out);
         let message = Message {
             at: String::new(),
             key: route.routing_key.clone(),
@@ -140,8 +141,20 @@ impl Broker {
             unacked: false,
             not_before_ms: self.now_ms + millis(route.holds),
             owed,
+            may_be_late_ms: LATE_AT_MOST_MS,
         };
         self.enter(&route.exchange, route.x_delay, message).map(drop)
+    }
+
+    /// Whether what comes out in these queues is for a timeout that is there, or was a moment ago.
+    fn is_promised(&self, timeout: &str, queues: &BTreeSet<String>) -> bool {
+        let is_told = |since_s| self.now_s() < since_s + TOLD_LATE_S;
+        let leaves = |queue: &String| self.there.objects.leaving(queue);
+        queues.iter().any(|it| Self::is_of(timeout, it) && leaves(it).is_none_or(is_told))
+    }
+
+    fn now_s(&self) -> u64 {
+        self.now_ms / 1_000
     }
 
     /// Whether the broker has it now.
@@ -189,8 +202,7 @@ impl Broker {
     }
 
     fn settled(&mut self, index: usize) {
-        let message = self.messages.swap_remove(index);
-        *self.acked.entry(message.at).or_default() += 1;
+        self.messages.swap_remove(index);
     }
 
     /// Its worker has lost the connection.
@@ -217,11 +229,15 @@ impl Broker {
             self.messages[it].unacked = false;
             return Ok(());
         }
+        let message = self.messages[it].clone();
+        let out = topology_end(&self.there, &route.exchange);
+        let comes_out = self.reached(&out, &route.routing_key, message.hash);
         let copy = Message {
             key: route.routing_key.clone(),
             not_before_ms: self.now_ms + millis(route.holds),
             unacked: false,
-            ..self.messages[it].clone()
+            owed: message.owed && self.is_promised(&message.timeout, &comes_out),
+            ..message
         };
         if self.enter(&route.exchange, route.x_delay, copy)? {
             self.settled(it);
@@ -237,6 +253,18 @@ impl Broker {
             self.settled(it);
         }
         Ok(())
+    }
+
+    /// A level hands on nothing for a while.
+    pub(super) fn stall(&mut self, nth: usize, quanta: u64) {
+        let waits = |it: &Message| it.until_ms != u64::MAX;
+        let Some(it) = self.chosen(nth, waits) else { return };
+        let at = self.messages[it].at.clone();
+        for message in self.messages.iter_mut().filter(|it| it.at == at) {
+            let late_ms = message.may_be_late_ms.min(quanta * QUANTUM_MS);
+            message.may_be_late_ms -= late_ms;
+            message.until_ms += late_ms;
+        }
     }
 
     /// Workers close the orders of everything that is there, and a person empties the parking lots.
@@ -312,7 +340,6 @@ impl Broker {
                 let report = self.reported.entry(queue.clone()).or_default();
                 let messages = self.messages.iter().filter(|it| it.at == *queue).count();
                 report.messages = u64::try_from(messages).expect("few");
-                report.acked = self.acked.get(queue).copied().unwrap_or_default();
                 report.number += 1;
             }
         }
@@ -339,41 +366,35 @@ impl Broker {
         }
     }
 
-    /// The rest of a plan's reading, later: acks, the time, and what the queues themselves say is ready.
-    pub(super) fn look_closer(&self, topology: &Topology, mut observed: Snapshot) -> Plan {
+    /// The rest of a plan's reading, later: the time, and what the queues themselves say is ready.
+    pub(super) fn look_closer(
+        &self,
+        topology: &Topology,
+        mut observed: Snapshot,
+        fault: Fault,
+    ) -> Plan {
         let nothing = BTreeSet::new();
-        let plan = diff(topology, &observed, &nothing);
-        let leaving = plan.leaving();
-        if leaving.is_empty() {
-            return plan;
+        let is_over = fault == Fault::TimeIsOver;
+        let now_s = if is_over { u64::MAX } else { self.now_s() };
+        observed.clock = Some(Clock { now_s, stays_s: STAYS_S });
+        if fault == Fault::ForgetsWhatLeadsThere {
+            let wanted = topology.objects().queues;
+            let is_wanted = |it: &String| wanted.keys().any(|base| number_of(base, it).is_some());
+            let queues = observed.objects.queues.iter_mut();
+            for (_, it) in queues.filter(|(name, _)| name.contains(".ladder.") && !is_wanted(name))
+            {
+                it.arguments.insert("x-dead-letter-exchange".to_owned(), "t.ladder.nowhere".into());
+            }
         }
-        let mut of_interest = leaving.clone();
-        if plan.removes_timeouts() {
-            let marked = |it: &&String| {
-                let mut bindings = observed.objects.bindings.iter();
-                bindings.any(|binding| binding.destination == **it && leaves(binding))
-            };
-            let acked = leaving.iter().filter(marked);
-            let acked: BTreeMap<String, Acks> =
-                acked.filter_map(|it| Some((it.clone(), self.acked(it)?))).collect();
-            observed.acked = acked;
-            of_interest.extend(observed.objects.queues.keys().cloned());
-            let clock =
-                Clock { now_s: self.now_ms / 1_000, counts_settle_s: surely_settle().as_secs() };
-            observed.clock = Some(clock);
-        }
-        for queue in of_interest {
+        for queue in diff(topology, &observed, &nothing).leaving() {
             if observed.objects.queues.contains_key(&queue) {
                 observed.at_least(&queue, self.ready(&queue));
             }
         }
+        if fault == Fault::DeletesUncounted {
+            observed.messages.values_mut().for_each(|messages| *messages = 0);
+        }
         diff(topology, &observed, &nothing)
-    }
-
-    pub(super) fn acked(&self, queue: &str) -> Option<Acks> {
-        let quorum = self.there.objects.queues.get(queue)?.kind == "quorum";
-        let count = self.collected.get(queue).map(|it| it.acked).unwrap_or_default();
-        quorum.then_some(Acks { count, term: 1 })
     }
 
     pub(super) fn ready(&self, queue: &str) -> u64 {
@@ -407,14 +428,8 @@ impl Broker {
         if let Change::DeleteQueue { queue, .. } = change {
             self.there.messages.insert(queue.clone(), 0);
             self.reported.remove(queue);
-            self.acked.remove(queue);
         }
-        if let Change::Leave(mark) = change {
-            let acked = self.acked(&mark.destination);
-            self.there.acked =
-                acked.map(|acked| (mark.destination.clone(), acked)).into_iter().collect();
-            self.there.clock = Some(Clock { now_s: self.now_ms / 1_000, counts_settle_s: 11 });
-        }
+        self.there.clock = Some(Clock { now_s: self.now_s(), stays_s: STAYS_S });
         apply(&mut self.there, change);
         Ok(())
     }
@@ -423,10 +438,6 @@ impl Broker {
         let mut bindings = self.there.objects.bindings.iter();
         bindings.any(|it| it.to_queue && it.destination == queue && it.mark_of().is_none())
     }
-}
-
-fn leaves(binding: &Binding) -> bool {
-    binding.mark_of().is_some() && binding.routing_key.contains("/leaving/")
 }
 
 /// Where what enters at `exchange` is routed to its business queue.
