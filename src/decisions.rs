@@ -2,9 +2,9 @@
 
 pub mod batch;
 pub mod delivery_tags;
+pub mod destination_window;
 pub mod disposition;
-pub mod floor;
-pub mod place;
+pub mod low_watermark;
 pub mod readiness;
 pub mod recently_closed;
 pub mod timer_queue;

@@ -75,7 +75,7 @@ pub mod export {
         pub use crate::export::definitions::render;
     }
 }
-pub use crate::decisions::{floor, place};
+pub use crate::decisions::{destination_window, low_watermark};
 pub mod graph {
     pub use crate::graph::{Count, Graph, Live};
     pub mod mermaid {
@@ -127,7 +127,7 @@ pub mod permissions {
 }
 pub mod plan {
     pub use crate::plan::{
-        Change, Contents, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Replaced,
+        Change, Contents, Difference, DrainStatus, Draining, Note, Plan, Reason, Refusal, Replaced,
         Step,
         counts::{CountReport, CountReports, StatisticsInterval},
         diff::diff,

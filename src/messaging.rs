@@ -5,13 +5,13 @@ mod connect;
 pub(crate) mod consume;
 pub(crate) mod copies;
 pub(crate) mod frames;
-mod gathering;
 mod host_list;
 pub(crate) mod large_bodies;
 pub(crate) mod parking_lot;
 pub(crate) mod passive;
 pub(crate) mod product;
 pub(crate) mod publish;
+mod read_coalescer;
 mod stream;
 mod tls_parameters;
 

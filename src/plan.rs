@@ -22,9 +22,9 @@ use std::{collections::BTreeSet, fmt};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use self::draining::{Needed, RetiredExchange, count_of};
+pub(crate) use self::draining::{BlockedBy, RetiredExchange, count_of};
 pub use self::{
-    draining::{Draining, Drains},
+    draining::{DrainStatus, Draining},
     refusal::{Note, Refusal},
     step::{Change, Contents, Difference, Reason, Replaced, Step},
 };
@@ -80,7 +80,7 @@ impl Plan {
 
     /// Whether the plan depends on the time: the queue of a removed timeout stays bound for a time.
     pub fn depends_on_time(&self) -> bool {
-        self.draining.iter().any(|it| matches!(it.drains, Drains::Leaving { .. }))
+        self.draining.iter().any(|it| matches!(it.drains, DrainStatus::Leaving { .. }))
     }
 
     /// What it does, without the reasons, which have counts in them.

@@ -11,4 +11,4 @@ pub use reading::{
     Reading, WaitingEvents, WaitingNotices, Wrong,
 };
 pub(crate) use screen::length as lateness;
-pub use state::{State, Word};
+pub use state::{State, StatusLevel};

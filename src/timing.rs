@@ -83,11 +83,11 @@ pub struct Timing {
 
     /// A confirm takes milliseconds. After this time without one, a message waits for its destination, and others do not
     /// wait for it.
-    pub place_silence: Duration,
+    pub destination_silence: Duration,
     /// Pause of a destination after the first message that it refuses.
-    pub place_pause_first: Duration,
+    pub destination_pause_first: Duration,
     /// Each further refusal doubles the pause, up to this: each attempt can publish one more copy.
-    pub place_pause_longest: Duration,
+    pub destination_pause_longest: Duration,
     /// Pause before rows of published messages that could not be deleted are tried again.
     pub undeleted_again: Duration,
     /// Interval of full scans for unpublished rows: they find unexpected rows, below rows that were published long ago.
@@ -114,7 +114,7 @@ impl Timing {
             page_request: TEST_STALL,
             last_page: TEST_STALL,
             database_silence: TEST_STALL,
-            place_silence: TEST_STALL,
+            destination_silence: TEST_STALL,
             login_refused: Duration::from_secs(2),
             ..Self::divided(1, 10)
         }
@@ -166,9 +166,9 @@ impl Timing {
             queues_every: interval(5_000),
             copies_stuck: timeout(2),
 
-            place_silence: timeout(2),
-            place_pause_first: interval(1_000),
-            place_pause_longest: interval(60_000),
+            destination_silence: timeout(2),
+            destination_pause_first: interval(1_000),
+            destination_pause_longest: interval(60_000),
             undeleted_again: interval(30_000),
             look_at_everything: interval(60_000),
         }

@@ -7,7 +7,7 @@
 //! need them. An outage uses no retry and parks no message.
 //!
 //! ```text
-//! session ─▶ consume ─▶ inlet ─▶ desk (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
+//! session ─▶ consume ─▶ delivery_channels ─▶ queue_consumer (one per queue) ─▶ closing ─▶ disposition ─▶ ack | wait | copy
 //!         ├▶ history  deletes rows that are older than `worker.keep_history`
 //!         └▶ outgoing publishes the outbox, and the notices that schedule() wrote
 //! by table  closes due orders without the broker
@@ -23,6 +23,7 @@ mod clock_watch;
 pub(crate) mod closing;
 mod compat;
 pub(crate) mod consume;
+mod contention;
 mod context;
 mod counters;
 pub(crate) mod health;
@@ -31,13 +32,12 @@ pub mod kept_bytes;
 mod levels;
 mod limits;
 pub mod log_lines;
-mod on_their_way;
 mod outgoing;
 mod pager;
 mod session;
 pub(crate) mod sweep;
 mod traces_in_hand;
-mod turns;
+mod unconfirmed;
 pub(crate) mod watch;
 
 use std::{sync::Arc, time::Instant};

@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 use crate::{
     messaging::{
         BrokerAddress, ConnectError, Link, consume::ConsumeError, copies::declare,
-        publish::outlet::Outlet,
+        publish::publisher_pool::PublisherPool,
     },
     verify::probe::{Canaries, Canary, Fate},
     wire::{Message, headers},
@@ -46,13 +46,13 @@ pub async fn send(
     let deadline = Instant::now() + within + PATIENCE;
     let link = Link::open(address, "overdue verify: probe").await?;
     let mut back = listen(&link, canaries).await?;
-    let outlet = Outlet::new(address.clone(), "overdue verify: canaries");
+    let publishers = PublisherPool::new(address.clone(), "overdue verify: canaries");
     let began = Instant::now();
     let (refused, arrived) = tokio::join!(
-        publish_all(&outlet, canaries, deadline),
+        publish_all(&publishers, canaries, deadline),
         collect(&mut back, canaries, began, deadline)
     );
-    drop(outlet);
+    drop(publishers);
     link.close().await;
     let fate = |canary: &Canary| match (arrived.get(&canary.id), refused.get(&canary.id)) {
         (Some(after), _) => Fate::Arrived { after: *after },
@@ -78,14 +78,14 @@ async fn listen(link: &Link, canaries: &Canaries) -> Result<Consumer, ConsumeErr
 /// Publishes all canaries, and returns why some were not confirmed, by id. A refused canary may close its channel, so each
 /// routing key has its own channel.
 async fn publish_all(
-    outlet: &Outlet,
+    publishers: &PublisherPool,
     canaries: &Canaries,
     deadline: Instant,
 ) -> BTreeMap<String, String> {
     let sent = canaries.list.iter().map(|canary| async move {
         let message = Message::canary(canary.route.clone(), &canary.id);
         let place = format!("{} {}", message.exchange, message.routing_key);
-        let reason = match timeout_at(deadline.into(), outlet.publish(&place, message)).await {
+        let reason = match timeout_at(deadline.into(), publishers.publish(&place, message)).await {
             Ok(answer) => answer.err()?.to_string(),
             Err(_elapsed) => "it was not confirmed".to_owned(),
         };

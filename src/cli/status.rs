@@ -18,7 +18,7 @@ use crate::{
     config::Settings,
     oncall::status::StatusQuestion,
     shutdown::Stop,
-    status::{Reading, State, Word},
+    status::{Reading, State, StatusLevel},
     text::printable,
     topology::level::Ttl,
 };
@@ -77,7 +77,7 @@ impl Status {
         let reading = asked.read().await;
         let answer = StatusAnswer::of(&reading);
         self.output.print(&answer)?;
-        if self.check && answer.state.word != Word::Ok {
+        if self.check && answer.state.word != StatusLevel::Ok {
             return Err(Failure { code: exit::FINDINGS, text: answer.state.reason });
         }
         Ok(())

@@ -9,14 +9,14 @@ const WAITED_FOR: Duration = Duration::from_millis(500);
 
 /// Progress of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct BurstProgress {
     /// When the burst last closed an order; at first, when it was requested.
     pub moved: Instant,
     /// When its last completed pass began: orders that were due then are closed, or left to their messages.
     pub passed: Option<Instant>,
 }
 
-impl Running {
+impl BurstProgress {
     /// When messages stop waiting for the burst, if it closes nothing until then.
     pub fn given_up_at(self) -> Instant {
         self.moved + WAITED_FOR
@@ -25,7 +25,7 @@ impl Running {
 
 /// The batches that are being closed, their limit, and how long a batch waits for more messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Batches {
+pub struct BatchPolicy {
     /// Batches at the database.
     pub closing: usize,
     /// Limit of batches at the database.
@@ -35,10 +35,10 @@ pub struct Batches {
     /// How long the first due message waits for others while earlier batches are being closed.
     pub age: Duration,
     /// The burst that messages wait for: a batch is closed after a pass that began when its first message was due, or later.
-    pub burst: Option<Running>,
+    pub burst: Option<BurstProgress>,
 }
 
-impl Batches {
+impl BatchPolicy {
     /// When a batch whose first message is due at `first` is closed; none while `at_once` batches are at the database. A full
     /// batch waits for no more messages.
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {

@@ -196,7 +196,7 @@ pub enum Progress {
 
 /// Which overdue orders prove that the worker closes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suspect {
+pub enum StallCheck {
     /// No orders: a worker that has just begun had no time to close one.
     None,
     /// Orders whose deadline came after the last closing, this long ago.
@@ -207,11 +207,13 @@ pub enum Suspect {
 
 impl Progress {
     /// The orders that prove it at `now`, if an order may be overdue for `bound`.
-    pub fn suspect(self, now: Instant, bound: Duration) -> Suspect {
+    pub fn suspect(self, now: Instant, bound: Duration) -> StallCheck {
         match self {
-            Self::Closed(at) => Suspect::Since(now.saturating_duration_since(at)),
-            Self::Expected(since) if now.saturating_duration_since(since) < bound => Suspect::None,
-            Self::Expected(_) => Suspect::All,
+            Self::Closed(at) => StallCheck::Since(now.saturating_duration_since(at)),
+            Self::Expected(since) if now.saturating_duration_since(since) < bound => {
+                StallCheck::None
+            }
+            Self::Expected(_) => StallCheck::All,
         }
     }
 }

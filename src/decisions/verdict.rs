@@ -13,7 +13,7 @@ const SLOW: usize = 3;
 
 /// Possible causes when a statement fails for one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suspect {
+pub enum FailureScope {
     /// The order, for any SQLSTATE.
     Order,
     /// The order or the database: the statement was cancelled, for example by the statement time-out.
@@ -24,9 +24,9 @@ pub enum Suspect {
     Lock,
 }
 
-impl Suspect {
+impl FailureScope {
     /// If this many orders fail alone and none is closed, the database may be at fault: its disk, memory or time.
-    const fn bearable(self) -> usize {
+    const fn most_individual_failures(self) -> usize {
         match self {
             Self::Slow => SLOW,
             Self::Server => MANY,
@@ -39,7 +39,7 @@ impl Suspect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The possible cause.
-    pub suspect: Suspect,
+    pub suspect: FailureScope,
     /// Part of the error that is equal for all orders that fail in this way, e.g. the SQLSTATE.
     pub cause: String,
     /// Error text of PostgreSQL.
@@ -51,16 +51,16 @@ impl Failure {
     pub fn outcome(self) -> Outcome {
         let Self { suspect, cause, reason } = self;
         match suspect {
-            Suspect::Order | Suspect::Slow => Outcome::Failed { cause, reason },
-            Suspect::Server => Outcome::Postponed { reason },
-            Suspect::Lock => Outcome::Busy,
+            FailureScope::Order | FailureScope::Slow => Outcome::Failed { cause, reason },
+            FailureScope::Server => Outcome::Postponed { reason },
+            FailureScope::Lock => Outcome::Busy,
         }
     }
 }
 
 /// The items of a batch: a part that fails is halved until each failing item is alone.
 #[derive(Debug)]
-pub struct Isolation<T> {
+pub struct BatchBisector<T> {
     parts: Vec<Range<usize>>,
     outcomes: Vec<T>,
     works: bool,
@@ -69,11 +69,11 @@ pub struct Isolation<T> {
     most_elsewhere: usize,
 }
 
-impl<T: Clone> Isolation<T> {
+impl<T: Clone> BatchBisector<T> {
     /// Starts with all of `len` items in one part; with no part if there are none. `unknown` is the outcome of an item that
     /// was never tried.
     ///
-    /// After as many failures as `Suspect` allows, at most `most_elsewhere` other parts are tried: to halve 4,000 items down
+    /// After as many failures as `FailureScope` allows, at most `most_elsewhere` other parts are tried: to halve 4,000 items down
     /// to a single one takes half of 24.
     pub fn new(len: usize, unknown: T, most_elsewhere: usize) -> Self {
         let mut parts = Vec::new();
@@ -105,14 +105,14 @@ impl<T: Clone> Isolation<T> {
     ///
     /// Failing items stay the oldest, and come before the others. Therefore, beyond the limit of `suspect`, other parts are
     /// tried before the batch is given up: alternately the last part, down to the last item, and the largest part.
-    pub fn failed(&mut self, part: Range<usize>, suspect: Suspect, alone: T) -> bool {
+    pub fn failed(&mut self, part: Range<usize>, suspect: FailureScope, alone: T) -> bool {
         if part.len() > 1 {
             self.again(part, 1);
         } else {
             self.failed += 1;
             self.outcomes[part].fill(alone);
         }
-        if self.works || self.failed < suspect.bearable() || self.parts.is_empty() {
+        if self.works || self.failed < suspect.most_individual_failures() || self.parts.is_empty() {
             return true;
         }
         self.elsewhere += 1;
@@ -161,7 +161,7 @@ pub struct Verdict {
 impl Verdict {
     /// Records an order that failed alone. Its batch is still being split, and other batches are judged meanwhile.
     pub fn failed(&mut self, id: &OrderId, failure: &Failure) {
-        if matches!(failure.suspect, Suspect::Order | Suspect::Slow) {
+        if matches!(failure.suspect, FailureScope::Order | FailureScope::Slow) {
             self.add(&failure.cause, id);
         }
     }

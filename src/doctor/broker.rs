@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::facts::{Alarm, AmqpConnection, Asked, Encryption, Facts, Overview, Replicas, known};
+use super::facts::{Alarm, AmqpConnection, Encryption, Facts, Overview, Probed, Replicas, known};
 use crate::{
     diagnostic::{Draft, Severity, Subject},
     objects::shard::{CONSISTENT_HASH, CONSISTENT_HASH_PLUGIN, ENABLE_CONSISTENT_HASH},
@@ -218,7 +218,7 @@ fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
 }
 
 /// Listing plugins needs the tag `monitoring`; the exchange types show the important plugin without it.
-fn judge_plugins(delayed: bool, enabled: &Asked<Vec<String>>) -> Draft {
+fn judge_plugins(delayed: bool, enabled: &Probed<Vec<String>>) -> Draft {
     if delayed {
         return Draft::warning(
             "rabbitmq_delayed_message_exchange is on: archived in 2026, and it cannot run on 4.3 and later",

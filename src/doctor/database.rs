@@ -7,7 +7,7 @@ use super::{
     broker::judge_tls,
     effect_plan::EffectPlan,
     facts::{
-        Asked, Facts, NO_SESSION, Outbox, RefusedName, Scheduled, Schema, Server, Session, Sweep,
+        Facts, NO_SESSION, Outbox, Probed, RefusedName, Scheduled, Schema, Server, Session, Sweep,
         Table, User, ZonelessTrigger, known,
     },
 };
@@ -269,7 +269,7 @@ pub(crate) fn effects(facts: &Facts) -> Draft {
 }
 
 /// Reports the first effect that does not fit; otherwise the first effect that lacks an index.
-fn judge_effects(effects: &[(String, Asked<EffectPlan>)]) -> Draft {
+fn judge_effects(effects: &[(String, Probed<EffectPlan>)]) -> Draft {
     for (_, checked) in effects {
         if let Err(gap) = checked {
             return Draft::error(gap.reason.clone(), gap.fix.clone());
@@ -297,7 +297,7 @@ pub(crate) fn closing(facts: &Facts) -> Draft {
 }
 
 /// Reports the first effect that cannot close orders.
-fn judge_closing(attempts: &[(String, Asked<Attempt>)]) -> Draft {
+fn judge_closing(attempts: &[(String, Probed<Attempt>)]) -> Draft {
     let mut orders = 0;
     for (effect, attempt) in attempts {
         let found = attempt.as_ref().map(|attempt| {
@@ -346,7 +346,7 @@ pub(crate) fn sweep_index(facts: &Facts) -> Draft {
 }
 
 /// PostgreSQL was told to avoid sequential scans, so a remaining scan has no index.
-fn judge_sweeps(sweeps: &[(String, Asked<Sweep>)]) -> Draft {
+fn judge_sweeps(sweeps: &[(String, Probed<Sweep>)]) -> Draft {
     for (effect, sweep) in sweeps {
         match sweep {
             Err(gap) => {

@@ -18,7 +18,7 @@ pub use database::*;
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The topology of the file.
-    pub topology: Asked<Topology>,
+    pub topology: Probed<Topology>,
     /// The most connections that a worker opens, `database.connections`.
     pub connections: usize,
     /// The setting `broker.dead_letter_slots`.
@@ -26,7 +26,7 @@ pub struct Facts {
     /// Facts about RabbitMQ.
     pub broker: BrokerFacts,
     /// The findings of `overdue verify`, worst first.
-    pub verified: Asked<Vec<Diagnostic>>,
+    pub verified: Probed<Vec<Diagnostic>>,
     /// Facts about PostgreSQL.
     pub database: DatabaseFacts,
     /// Facts about this process and its machine.
@@ -48,8 +48,8 @@ pub struct AlertFacts {
 
 impl Facts {
     /// The topology, for checks that follow the one that reports a missing topology.
-    pub fn known_topology(&self) -> Asked<&Topology> {
-        self.topology.as_ref().map_err(|_| Gap::after("file", "there is no topology"))
+    pub fn known_topology(&self) -> Probed<&Topology> {
+        self.topology.as_ref().map_err(|_| ProbeError::after("file", "there is no topology"))
     }
 }
 
@@ -64,7 +64,7 @@ pub fn is_loopback(host: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFacts {
     /// The limit of open files of this process.
-    pub open_files: Asked<u64>,
+    pub open_files: Probed<u64>,
     /// Cores that this process may use.
     pub cores: usize,
     /// The number of settings files with a password or a key.
@@ -85,11 +85,11 @@ pub struct ExposedFile {
 }
 
 /// An answer, or the reason why there is none.
-pub(crate) type Asked<T> = Result<T, Gap>;
+pub(crate) type Probed<T> = Result<T, ProbeError>;
 
 /// The reason why a fact is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct ProbeError {
     /// The service that did not answer, or the missing right.
     pub reason: String,
     /// The next step to get the answer.
@@ -98,7 +98,7 @@ pub struct Gap {
     pub denied: bool,
 }
 
-impl Gap {
+impl ProbeError {
     /// A gap because a service did not answer.
     pub fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: reason.into(), fix: fix.into(), denied: false }
@@ -116,7 +116,7 @@ impl Gap {
 }
 
 /// Judges an answer; a missing answer is a warning.
-pub(crate) fn known<T>(asked: &Asked<T>, judge: impl FnOnce(&T) -> Draft) -> Draft {
+pub(crate) fn known<T>(asked: &Probed<T>, judge: impl FnOnce(&T) -> Draft) -> Draft {
     match asked {
         Ok(known) => judge(known),
         Err(gap) => Draft::warning(format!("not known: {}", gap.reason), gap.fix.clone()),
@@ -170,32 +170,32 @@ pub struct ApiFacts {
     /// The user of the management API.
     pub user: String,
     /// Version and exchange types.
-    pub overview: Asked<Overview>,
+    pub overview: Probed<Overview>,
     /// Stable feature flags that are off.
-    pub feature_flags_off: Asked<Vec<String>>,
+    pub feature_flags_off: Probed<Vec<String>>,
     /// Deprecated features in use.
-    pub deprecated: Asked<Vec<String>>,
+    pub deprecated: Probed<Vec<String>>,
     /// Plugins that are enabled on any node.
-    pub plugins: Asked<Vec<String>>,
+    pub plugins: Probed<Vec<String>>,
     /// Alarms in effect.
-    pub alarms: Asked<Vec<Alarm>>,
+    pub alarms: Probed<Vec<Alarm>>,
     /// Permissions of all users.
-    pub permissions: Asked<Vec<Permission>>,
+    pub permissions: Probed<Vec<Permission>>,
     /// Number of nodes in the cluster; `None` if the user may not list them (tag `monitoring`).
     pub nodes: Option<usize>,
     /// Members of the virtual host's quorum queues.
-    pub replicas: Asked<Vec<Replicas>>,
+    pub replicas: Probed<Vec<Replicas>>,
     /// The virtual host's objects.
-    pub observed: Asked<Snapshot>,
+    pub observed: Probed<Snapshot>,
     /// Statistics of the queues.
-    pub stats: Asked<BTreeMap<String, QueueStats>>,
+    pub stats: Probed<BTreeMap<String, QueueStats>>,
     /// The broker's clock, compared with this machine's.
-    pub clock: Asked<Skew>,
+    pub clock: Probed<Skew>,
 }
 
 impl ApiFacts {
     /// All facts missing for the same reason.
-    pub fn unknown(user: String, why: Gap) -> Self {
+    pub fn unknown(user: String, why: ProbeError) -> Self {
         let gap = silent(&why);
         Self {
             user,
@@ -214,17 +214,17 @@ impl ApiFacts {
     }
 
     /// The overview, for checks that follow the one that reports a missing overview.
-    pub fn known_overview(&self) -> Asked<&Overview> {
+    pub fn known_overview(&self) -> Probed<&Overview> {
         self.overview.as_ref().map_err(silent)
     }
 }
 
 /// The gap of facts from an API that cannot be called. A worker without the management tag has nothing to fix.
-fn silent(why: &Gap) -> Gap {
+fn silent(why: &ProbeError) -> ProbeError {
     if why.denied {
-        return Gap::denied("the management API may not be called", "see management-api");
+        return ProbeError::denied("the management API may not be called", "see management-api");
     }
-    Gap::after("management-api", "the management API does not answer")
+    ProbeError::after("management-api", "the management API does not answer")
 }
 
 /// The result of an AMQP connection.

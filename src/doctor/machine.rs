@@ -1,7 +1,7 @@
 //! This process, its machine, and the clocks: the database decides whether orders are due, order services set deadlines,
 //! people compare logs.
 
-use super::facts::{Facts, Gap, MachineFacts, Skew, known};
+use super::facts::{Facts, MachineFacts, ProbeError, Skew, known};
 use crate::{
     diagnostic::Draft,
     text::{counted, quote},
@@ -78,7 +78,7 @@ pub(crate) fn database_clock(facts: &Facts) -> Draft {
 pub(crate) fn clocks_agree(facts: &Facts) -> Draft {
     match (&facts.database.clock, &facts.broker.api.clock) {
         (Ok(database), Ok(broker)) => judge_clock(between(*database, *broker), "the broker's"),
-        (Err(Gap { reason, fix, .. }), _) | (_, Err(Gap { reason, fix, .. })) => {
+        (Err(ProbeError { reason, fix, .. }), _) | (_, Err(ProbeError { reason, fix, .. })) => {
             Draft::warning(format!("not known: {reason}"), fix.clone())
         }
     }

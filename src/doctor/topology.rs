@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fancy_regex::Regex;
 
-use super::facts::{Facts, Gap, Permission, known};
+use super::facts::{Facts, Permission, ProbeError, known};
 use crate::{
     condition,
     diagnostic::{Diagnostic, Draft, Fix, Severity, counts_by_severity},
@@ -27,7 +27,7 @@ pub(crate) fn file(facts: &Facts) -> Draft {
             topology.delays_in_short(),
             counted(topology.timeouts.len(), "timeout")
         )),
-        Err(Gap { reason, fix, .. }) => Draft::error(reason.clone(), fix.clone()),
+        Err(ProbeError { reason, fix, .. }) => Draft::error(reason.clone(), fix.clone()),
     }
 }
 

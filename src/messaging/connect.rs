@@ -19,7 +19,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use super::{BrokerAddress, gathering::Gathering, product::OtherProduct, stream};
+use super::{BrokerAddress, product::OtherProduct, read_coalescer::ReadCoalescer, stream};
 use crate::{
     config::Login,
     telemetry,
@@ -100,7 +100,7 @@ impl ConnectError {
 pub struct Link {
     connection: Connection,
     socket: Socket,
-    gathering: Gathering,
+    coalescer: ReadCoalescer,
 }
 
 #[derive(Clone, Default)]
@@ -178,8 +178,8 @@ impl Link {
         let socket = Socket::default();
         // Closes the socket also if another attempt wins and this one is dropped.
         let attempt = Attempt(Some(socket.clone()));
-        let gathering = Gathering::default();
-        let kept = (socket.clone(), gathering.clone(), address.timing.connect);
+        let coalescer = ReadCoalescer::default();
+        let kept = (socket.clone(), coalescer.clone(), address.timing.connect);
         let open = async move |uri: AMQPUri, _runtime| {
             open_stream(&uri, tls.clone(), &kept).await.map_err(lapin::Error::from)
         };
@@ -188,7 +188,7 @@ impl Link {
         match timeout(address.timing.handshake, connecting).await {
             Ok(Ok(connection)) => {
                 attempt.succeeded();
-                Ok(Self { connection, socket, gathering })
+                Ok(Self { connection, socket, coalescer })
             }
             Ok(Err(error)) => Err(refusal(address, error)),
             Err(_elapsed) => Err(ConnectError::silent(address)),
@@ -205,12 +205,12 @@ impl Link {
 
     /// Delays reads after few deliveries, to read more at once; a delivery is late by up to `within`.
     pub(crate) fn gather_deliveries(&self, within: Duration) {
-        self.gathering.set(within);
+        self.coalescer.set(within);
     }
 
     /// The delay of reads.
-    pub(super) const fn gathering(&self) -> &Gathering {
-        &self.gathering
+    pub(super) const fn coalescer(&self) -> &ReadCoalescer {
+        &self.coalescer
     }
 
     /// Whether the broker has blocked this connection (memory or disk alarm): the broker reads nothing from it.
@@ -279,7 +279,7 @@ fn client(address: &BrokerAddress, tls: &Tls) -> Result<Arc<ClientConfig>, Conne
 async fn open_stream(
     uri: &AMQPUri,
     tls: Option<Arc<ClientConfig>>,
-    (socket, gathering, within): &(Socket, Gathering, Duration),
+    (socket, coalescer, within): &(Socket, ReadCoalescer, Duration),
 ) -> io::Result<stream::ReadableStream> {
     let host = uri.authority.host.as_str();
     let target = (host.trim_start_matches('[').trim_end_matches(']'), uri.authority.port);
@@ -300,7 +300,7 @@ async fn open_stream(
         }
     };
     let frame_max = uri.query.frame_max.unwrap_or(0);
-    Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, frame_max, gathering.clone())))
+    Ok(AsyncTcpStream::Plain(stream::Readable::new(stream, frame_max, coalescer.clone())))
 }
 
 /// Maps the broker's connection exceptions to login and virtual host errors; all others are "unreachable".

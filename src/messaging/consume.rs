@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use super::{
     Link,
     connect::answered,
-    gathering::Gathering,
     large_bodies::{CONSUMER_TAG, HISTORY_TAG, LARGE_TAG},
     passive::{self, Counts},
+    read_coalescer::ReadCoalescer,
 };
 use crate::wire::{PERSISTENT, Properties, Received};
 
@@ -75,7 +75,7 @@ pub struct Subscription {
     channel: Channel,
     consumer: Consumer,
     prefetch: u16,
-    gathering: Gathering,
+    coalescer: ReadCoalescer,
     words: Words,
 }
 
@@ -124,7 +124,7 @@ impl Subscription {
         tag: &str,
     ) -> Result<Self, ConsumeError> {
         let failed = |step| move |source| ConsumeError::failed(queue, step, source);
-        let _hurry = link.gathering().hurry();
+        let _low_latency = link.coalescer().low_latency();
         let channel = link.channel().await.map_err(failed("open a channel"))?;
         // The limit is per consumer: `global` is deprecated, and quorum queues refuse it.
         let qos = channel.basic_qos(prefetch, BasicQosOptions { global: false });
@@ -133,9 +133,9 @@ impl Subscription {
         let consuming =
             channel.basic_consume(queue.into(), tag.into(), options, FieldTable::default());
         let consumer = link.answered(consuming).await.map_err(failed("subscribe"))?;
-        let (queue, gathering) = (queue.to_owned(), link.gathering().clone());
+        let (queue, coalescer) = (queue.to_owned(), link.coalescer().clone());
         let (connection, words) = (link.status(), Words::default());
-        Ok(Self { queue, connection, channel, consumer, prefetch, gathering, words })
+        Ok(Self { queue, connection, channel, consumer, prefetch, coalescer, words })
     }
 
     /// Waits for the next delivery.
@@ -158,9 +158,10 @@ impl Subscription {
 
     /// The counts of the queue, asked on the channel of its deliveries.
     pub(crate) fn counts(&self) -> BoxFuture<'static, Result<Option<Counts>, ConsumeError>> {
-        let ((queue, channel, connection), hurry) = (self.parts(), self.gathering.hurry());
+        let ((queue, channel, connection), low_latency) =
+            (self.parts(), self.coalescer.low_latency());
         async move {
-            let _hurry = hurry;
+            let _low_latency = low_latency;
             passive::declared_on(&channel, &connection, &queue).await
         }
         .boxed()
@@ -178,7 +179,7 @@ impl Subscription {
     /// to the tag. If the channel is closed, the broker requeues the deliveries, and the receiver gets the error.
     pub(crate) fn send_acks(&self, acks: impl IntoIterator<Item = (u64, bool)>) {
         if self.prefetch < FEW {
-            self.gathering.hurry_once();
+            self.coalescer.read_soon_once();
         }
         for (tag, multiple) in acks {
             hand_over(self.channel.basic_ack(tag, BasicAckOptions { multiple }));
@@ -220,9 +221,9 @@ impl Subscription {
     /// not received yet. On an error the channel is closed, and the broker requeues all.
     pub(crate) fn cancel(&self) -> BoxFuture<'static, Result<Vec<Received>, ConsumeError>> {
         let (queue, channel, connection) = self.parts();
-        let (mut consumer, hurry) = (self.consumer.clone(), self.gathering.hurry());
+        let (mut consumer, low_latency) = (self.consumer.clone(), self.coalescer.low_latency());
         let taken = async move {
-            let _hurry = hurry;
+            let _low_latency = low_latency;
             channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?;
             let (mut rest, mut words) = (Vec::new(), Words::default());
             // A cancelled consumer ends after its buffered deliveries.
@@ -242,7 +243,7 @@ impl Subscription {
     /// Closes the channel: the broker requeues unsettled messages at the front of the queue, as after a lost connection. It
     /// does so on an error, too.
     pub(crate) async fn close(self) -> Result<(), ConsumeError> {
-        let _hurry = self.gathering.hurry();
+        let _low_latency = self.coalescer.low_latency();
         self.settled("close", self.channel.close(200, "done".into())).await
     }
 
@@ -251,7 +252,7 @@ impl Subscription {
     /// # Errors
     /// The channel is closed; then the broker requeues all messages anyway.
     pub async fn give_back_all(&self) -> Result<(), ConsumeError> {
-        let _hurry = self.gathering.hurry();
+        let _low_latency = self.coalescer.low_latency();
         let options = BasicCancelOptions::default();
         self.settled("cancel", self.channel.basic_cancel(self.consumer.tag(), options)).await?;
         // Tag 0 with `multiple` is every unsettled delivery of the channel.

@@ -48,7 +48,7 @@ pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, C
 ///
 /// Permission needed: read on the queue.
 pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, ConsumeError> {
-    let _hurry = link.gathering().hurry();
+    let _low_latency = link.coalescer().low_latency();
     let step = |source| ConsumeError::failed(queue, "ask whether it is empty", source);
     let channel = link.channel().await.map_err(step)?;
     let asking = link.answered(channel.basic_get(queue.into(), BasicGetOptions::default()));
@@ -94,7 +94,7 @@ impl<'a> Questions<'a> {
 
     /// Asks like [`counts`], on the same channel as before.
     pub(crate) async fn counts(&mut self, queue: &str) -> Result<Option<Counts>, ConsumeError> {
-        let _hurry = self.link.gathering().hurry();
+        let _low_latency = self.link.coalescer().low_latency();
         let channel = match self.channel.take() {
             Some(channel) => channel,
             None => self.link.channel().await.map_err(|source| failed(queue, source))?,
@@ -134,7 +134,7 @@ pub async fn exchange_exists(link: &Link, exchange: &str) -> Result<bool, Consum
         durable: true,
         ..ExchangeDeclareOptions::default()
     };
-    let _hurry = link.gathering().hurry();
+    let _low_latency = link.coalescer().low_latency();
     let channel = link.channel().await.map_err(|source| failed(exchange, source))?;
     let kind = ExchangeKind::Topic;
     let asking = channel.exchange_declare(exchange.into(), kind, options, FieldTable::default());

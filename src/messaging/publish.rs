@@ -4,7 +4,7 @@
 //! matched by `message-id`. A success is reported only after all confirms that arrived with it were checked.
 
 mod error;
-pub(crate) mod outlet;
+pub(crate) mod publisher_pool;
 mod returns;
 mod send;
 mod sent;

@@ -23,7 +23,7 @@ use lapin::tcp::AsyncTcpStream;
 use tokio::{net::TcpStream, time::Sleep};
 use tokio_rustls::client::TlsStream;
 
-use super::{frames::FrameRepair, gathering::Gathering, product};
+use super::{frames::FrameRepair, product, read_coalescer::ReadCoalescer};
 
 /// The size of a read, in bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -62,7 +62,7 @@ pub(super) struct Readable {
     scratch: Box<[u8]>,
     ready: Vec<u8>,
     taken: usize,
-    gathering: Gathering,
+    coalescer: ReadCoalescer,
     /// Whether the broker's product was checked.
     is_known: bool,
     /// The timer of the delay before the next read.
@@ -72,7 +72,7 @@ pub(super) struct Readable {
 
 impl Readable {
     /// `frame_max`: the limit that the client requests; 0 means no limit.
-    pub(super) fn new(socket: Socket, frame_max: u32, gathering: Gathering) -> Self {
+    pub(super) fn new(socket: Socket, frame_max: u32, coalescer: ReadCoalescer) -> Self {
         let scratch = vec![0; READ_BYTES].into_boxed_slice();
         let repair = FrameRepair::new(frame_max);
         let rest = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -83,7 +83,7 @@ impl Readable {
             scratch,
             ready,
             taken: 0,
-            gathering,
+            coalescer,
             is_known: false,
             rest,
             rests: false,
@@ -92,7 +92,7 @@ impl Readable {
 
     /// Delays the next read after few deliveries. After an answer there is no delay: another one may follow.
     fn rest_after(&mut self, count: usize) {
-        let within = self.gathering.within();
+        let within = self.coalescer.within();
         let answers = self.repair.take_answers();
         self.rests = !within.is_zero() && !answers && count < MANY_BYTES;
         if self.rests {
@@ -101,7 +101,7 @@ impl Readable {
     }
 
     fn before_a_write(&mut self) {
-        if self.gathering.ends() && self.rests {
+        if self.coalescer.ends() && self.rests {
             // Wakes the task that waits for the timer.
             self.rest.as_mut().reset(tokio::time::Instant::now());
         }
@@ -204,7 +204,7 @@ impl Reactor for ReadableReactor {
         address: SocketAddr,
     ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
         let connecting = self.0.tcp_connect_addr(address);
-        async move { Ok(Readable::new(Socket::Plain(connecting.await?), 0, Gathering::default())) }
+        async move { Ok(Readable::new(Socket::Plain(connecting.await?), 0, ReadCoalescer::default())) }
     }
 }
 
@@ -231,9 +231,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut broker, _) = listener.accept().await.unwrap();
-        let gathering = Gathering::default();
-        gathering.set(Duration::from_hours(1));
-        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, gathering.clone());
+        let coalescer = ReadCoalescer::default();
+        coalescer.set(Duration::from_hours(1));
+        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, coalescer.clone());
         for _ in 0..2 {
             broker.write_all(&CHANNEL_OPEN_OK).await.unwrap();
             assert_eq!(read(&mut readable).await, CHANNEL_OPEN_OK);
@@ -243,7 +243,7 @@ mod tests {
         assert!(readable.rests);
         // Ends the delay.
         readable.rest.as_mut().reset(tokio::time::Instant::now());
-        gathering.set(Duration::ZERO);
+        coalescer.set(Duration::ZERO);
         for _ in 0..2 {
             broker.write_all(&DELIVERY).await.unwrap();
             assert_eq!(read(&mut readable).await, DELIVERY);
@@ -258,9 +258,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut broker, _) = listener.accept().await.unwrap();
-        let gathering = Gathering::default();
-        gathering.set(Duration::from_hours(1));
-        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, gathering.clone());
+        let coalescer = ReadCoalescer::default();
+        coalescer.set(Duration::from_hours(1));
+        let mut readable = Readable::new(Socket::Plain(client.compat()), 0, coalescer.clone());
         let mut deliver = async |readable: &mut Readable| {
             broker.write_all(&DELIVERY).await.unwrap();
             assert_eq!(read(readable).await, DELIVERY);
@@ -271,13 +271,13 @@ mod tests {
             readable.rest.deadline() <= tokio::time::Instant::now()
         };
         assert!(deliver(&mut readable).await && !write(&mut readable).await);
-        gathering.hurry_once();
+        coalescer.read_soon_once();
         assert!(write(&mut readable).await);
         assert!(deliver(&mut readable).await, "it was for once");
-        let hurry = gathering.hurry();
+        let low_latency = coalescer.low_latency();
         assert!(write(&mut readable).await);
         assert!(!deliver(&mut readable).await, "nothing waits while an answer is waited for");
-        drop(hurry);
+        drop(low_latency);
         assert!(deliver(&mut readable).await && !write(&mut readable).await);
     }
 }

@@ -12,8 +12,8 @@ use crate::{
     config::{AlertSettings, Settings},
     diagnostic::Diagnostic,
     doctor::facts::{
-        AlertFacts, AmqpConnection, ApiFacts, Asked, BrokerFacts, DatabaseFacts, Encryption, Facts,
-        Gap, MachineFacts, Session,
+        AlertFacts, AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, Encryption, Facts,
+        MachineFacts, ProbeError, Probed, Session,
     },
     store::effects::Effect,
     text::error_chain,
@@ -47,7 +47,7 @@ pub(crate) async fn facts(settings: &Settings) -> Facts {
     let path = settings.topology.display();
     let topology = services::topology(settings).map_err(|failure| {
         let first = failure.text.lines().next().unwrap_or_default().to_owned();
-        Gap::new(first, format!("overdue check says what is wrong in {path}"))
+        ProbeError::new(first, format!("overdue check says what is wrong in {path}"))
     });
     let (mut broker, database) =
         tokio::join!(broker(settings), database(settings, topology.as_ref().ok()));
@@ -69,15 +69,15 @@ async fn verified(
     settings: &Settings,
     topology: Option<&Topology>,
     api: &mut ApiFacts,
-) -> Asked<Vec<Diagnostic>> {
+) -> Probed<Vec<Diagnostic>> {
     let mut observed = api.observed.clone()?;
     let Some(topology) = topology else { return Ok(Vec::new()) };
     let fix = "overdue verify says more";
     let management = services::management(settings);
-    let management = management.map_err(|failure| Gap::new(failure.text, fix))?;
+    let management = management.map_err(|failure| ProbeError::new(failure.text, fix))?;
     let slots = settings.broker.dead_letter_slots;
     let found = drift::found(&management, topology, &mut observed, slots).await;
-    let (found, stats) = found.map_err(|error| Gap::new(error_chain(&error), fix))?;
+    let (found, stats) = found.map_err(|error| ProbeError::new(error_chain(&error), fix))?;
     (api.observed, api.stats) = (Ok(observed), Ok(stats));
     Ok(found)
 }
@@ -86,7 +86,7 @@ async fn broker(settings: &Settings) -> BrokerFacts {
     match services::address(settings) {
         Ok(address) => health::facts(&address, now).await,
         Err(failure) => {
-            let gap = Gap::new(failure.text.clone(), "correct broker.url");
+            let gap = ProbeError::new(failure.text.clone(), "correct broker.url");
             BrokerFacts {
                 address: "broker.url".to_owned(),
                 user: String::new(),
@@ -112,13 +112,15 @@ async fn database(settings: &Settings, topology: Option<&Topology>) -> DatabaseF
 }
 
 /// The SQL of each effect. Each is read alone, so that one that cannot be read does not hide the others.
-fn effects(settings: &Settings, topology: Option<&Topology>) -> Vec<(String, Asked<Effect>)> {
+fn effects(settings: &Settings, topology: Option<&Topology>) -> Vec<(String, Probed<Effect>)> {
     let mut effects = BTreeMap::new();
     for timeout in topology.iter().flat_map(|topology| &topology.timeouts) {
         let effect = services::one_effect(settings, &timeout.effect, &timeout.name);
         let fix = "correct effects in overdue.toml (docs/effects.md)";
-        effects
-            .insert(timeout.effect.clone(), effect.map_err(|failure| Gap::new(failure.text, fix)));
+        effects.insert(
+            timeout.effect.clone(),
+            effect.map_err(|failure| ProbeError::new(failure.text, fix)),
+        );
     }
     effects.into_iter().collect()
 }
@@ -133,8 +135,8 @@ fn machine(settings: &Settings) -> MachineFacts {
 }
 
 /// The limit from `/proc`, which only Linux has.
-fn open_files() -> Asked<u64> {
-    let gap = || Gap::new("/proc/self/limits cannot be read", "ulimit -n shows it");
+fn open_files() -> Probed<u64> {
+    let gap = || ProbeError::new("/proc/self/limits cannot be read", "ulimit -n shows it");
     let limits = fs::read_to_string("/proc/self/limits").map_err(|_| gap())?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     match line.and_then(|line| line.split_whitespace().next()) {

@@ -16,7 +16,7 @@ use crate::{
     listen::ask::{FAILING, ask},
     parking::Filter,
     plan::{
-        own_queues::{Hold, Kind, kind, message_ttl},
+        own_queues::{DelayQueueKind, Kind, kind, message_ttl},
         snapshot::{QueueStats, Snapshot},
     },
     status::{BrokerReading, BusinessQueue, Failing, Known, Level, Reading, Wrong},
@@ -187,10 +187,15 @@ fn wrong(
     })
 }
 
-fn level(topology: &Topology, queue: &str, hold: Hold<'_>, counts: Option<&QueueStats>) -> Level {
+fn level(
+    topology: &Topology,
+    queue: &str,
+    hold: DelayQueueKind<'_>,
+    counts: Option<&QueueStats>,
+) -> Level {
     let waiting = counts.and_then(|counts| counts.messages);
     match hold {
-        Hold::Level(name) => {
+        DelayQueueKind::Level(name) => {
             let is_retry = topology.retry.iter().any(|level| level.name() == name);
             let mut first = topology.timeouts.iter().flat_map(Timeout::delays);
             let is_first = first.any(|level| level.name() == name);
@@ -198,7 +203,7 @@ fn level(topology: &Topology, queue: &str, hold: Hold<'_>, counts: Option<&Queue
             let generation = generation.map_or_else(String::new, |last| format!(" ({last})"));
             Level { name: format!("{name}{generation}"), retry: is_retry && !is_first, waiting }
         }
-        Hold::Digit(name) => Level { name: name.to_owned(), retry: false, waiting },
+        DelayQueueKind::Digit(name) => Level { name: name.to_owned(), retry: false, waiting },
     }
 }
 

@@ -27,13 +27,13 @@ pub struct Draining {
     /// Messages in it; `null` where the broker has not counted them.
     pub messages: Option<u64>,
     /// How they come out, and when the last is due.
-    pub drains: Drains,
+    pub drains: DrainStatus,
 }
 
 /// How what waits in a retired queue gets out of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
-pub enum Drains {
+pub enum DrainStatus {
     /// Through its own TTL into the exchange of what is due.
     WhenDue {
         /// The TTL in milliseconds: nothing waits longer than that once the queue is unbound.
@@ -78,7 +78,7 @@ pub enum Drains {
     },
 }
 
-impl Drains {
+impl DrainStatus {
     /// Whether the queue empties without somebody's help.
     pub fn ends(&self) -> bool {
         match self {
@@ -107,13 +107,13 @@ pub struct RetiredExchange {
     /// The exchange.
     pub exchange: String,
     /// What it is needed for.
-    pub needed: Needed,
+    pub needed: BlockedBy,
 }
 
 /// What an exchange is still needed for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "for", rename_all = "snake_case")]
-pub enum Needed {
+pub enum BlockedBy {
     /// The delayed message plugin holds messages in it.
     Holds {
         /// On the node that answered; `null` where it does not say.
@@ -138,7 +138,7 @@ pub enum Needed {
     },
 }
 
-impl Needed {
+impl BlockedBy {
     /// Whether that ends without somebody's help, where these queues drain: others may stay for ever.
     pub(super) fn ends(&self, draining: &[Draining]) -> bool {
         match self {
@@ -165,7 +165,7 @@ impl fmt::Display for RetiredExchange {
     }
 }
 
-impl fmt::Display for Needed {
+impl fmt::Display for BlockedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut OneLine(f);
         match self {
@@ -189,7 +189,7 @@ impl fmt::Display for Needed {
 }
 
 /// Reads on after a count: `3 messages to come out …`.
-impl fmt::Display for Drains {
+impl fmt::Display for DrainStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut OneLine(f);
         match self {

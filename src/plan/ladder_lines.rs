@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    draining::{Draining, Drains},
+    draining::{DrainStatus, Draining},
     step::{Change, Reason, Replaced, Step},
 };
 use crate::{objects::mark::mark, topology::level::Level};
@@ -38,13 +38,13 @@ pub(super) fn steps<'a>(steps: impl Iterator<Item = &'a Step>) -> Vec<String> {
 /// Prints empty queues of a ladder as one line, if they are kept for messages that may still arrive.
 pub(super) fn draining(all: &[Draining]) -> Vec<String> {
     let within = |it: &Draining| match it.drains {
-        Drains::AlongTheLadder { within } if it.messages == Some(0) => Some(within),
+        DrainStatus::AlongTheLadder { within } if it.messages == Some(0) => Some(within),
         _ => None,
     };
     let longest = all.iter().filter_map(within).max();
     lines(all.iter().cloned(), |it| {
         let within = within(it).and(longest)?;
-        it.drains = Drains::AlongTheLadder { within };
+        it.drains = DrainStatus::AlongTheLadder { within };
         cut_hold(&mut it.queue)
     })
 }

@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'a> {
     /// A delay queue.
-    Delay(Hold<'a>),
+    Delay(DelayQueueKind<'a>),
     /// A business queue.
     Business,
     /// A parking lot.
@@ -25,7 +25,7 @@ pub(crate) enum Kind<'a> {
 
 /// Which delay a queue is for, as its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold<'a> {
+pub(crate) enum DelayQueueKind<'a> {
     /// This level, e.g. `30m`.
     Level(&'a str),
     /// A digit of a ladder: what follows `<topology>.ladder.`, e.g. `delay.30m`.
@@ -43,17 +43,17 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
     if let Some(level) = level_of(rest) {
         let wanted = topology.level(level).is_some_and(|level| topology.delay_queue(level) == name);
         let ours = wanted || dead_letters_to(topology.due_exchange());
-        return ours.then_some(Kind::Delay(Hold::Level(level)));
+        return ours.then_some(Kind::Delay(DelayQueueKind::Level(level)));
     }
     if let Some(digit) = digit_of(rest) {
         let to = queue.dead_letter_exchange();
         let ladder = format!("{}.{LADDER}", topology.name);
         let ours = to.is_some_and(|to| to == topology.due_exchange() || to.starts_with(&ladder));
-        return ours.then_some(Kind::Delay(Hold::Digit(digit)));
+        return ours.then_some(Kind::Delay(DelayQueueKind::Digit(digit)));
     }
     if let Some(level) = rest.strip_prefix("compat.").and_then(level_of) {
         return dead_letters_to(topology.compat_due_exchange())
-            .then_some(Kind::Delay(Hold::Level(level)));
+            .then_some(Kind::Delay(DelayQueueKind::Level(level)));
     }
     if let Some(number) = number_of(&topology.parked_queue(), name) {
         return (number == 1 || dead_letters.is_none()).then_some(Kind::Parked);

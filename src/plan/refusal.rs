@@ -69,7 +69,7 @@ pub enum Refusal {
     },
     /// The topology is to be removed, and somebody else's messages go to one of its exchanges.
     #[serde(rename = "exchange_is_needed")]
-    Needed(RetiredExchange),
+    BlockedBy(RetiredExchange),
 }
 
 /// Something on the broker that a person should know of; the plan does nothing about it.
@@ -161,7 +161,7 @@ impl fmt::Display for Refusal {
                 one_line(queue),
                 one_line(exchange)
             ),
-            Self::Needed(RetiredExchange { exchange, needed }) => {
+            Self::BlockedBy(RetiredExchange { exchange, needed }) => {
                 write!(f, "! exchange  {}  {needed}", one_line(exchange))
             }
         }

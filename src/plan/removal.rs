@@ -60,7 +60,7 @@ pub fn removal(topology: &Topology, observed: &Snapshot, discard: bool) -> Plan 
     delete((topology, observed), later, first, &Reason::TopologyRemoved, &mut plan);
     let gone = others.iter().map(|exchange| exchange.name.as_str()).collect();
     delete((topology, observed), marks, gone, &Reason::TopologyRemoved, &mut plan);
-    let needed = std::mem::take(&mut plan.retired_exchanges).into_iter().map(Refusal::Needed);
+    let needed = std::mem::take(&mut plan.retired_exchanges).into_iter().map(Refusal::BlockedBy);
     plan.refusals.extend(needed);
     let similar = objects.queues.values().filter(|queue| named(topology, queue).is_some());
     plan.notes.extend(similar.filter_map(|queue| unmarked(topology, objects, queue)));

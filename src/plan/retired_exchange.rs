@@ -2,7 +2,7 @@
 //! exchanges of former shards, which never contain messages: they are deleted when other queues get the due messages.
 
 use super::{
-    Change, Contents, Needed, Plan, Reason, RetiredExchange,
+    BlockedBy, Change, Contents, Plan, Reason, RetiredExchange,
     generation::{Resolved, is_shard_of, number_of},
     snapshot::Snapshot,
 };
@@ -74,7 +74,7 @@ pub(super) fn needed(
     plan: &Plan,
     exchange: &Exchange,
     gone: &[&str],
-) -> Option<Needed> {
+) -> Option<BlockedBy> {
     let name = exchange.name.as_str();
     if is_of_former_shards(topology, exchange) {
         return shares(topology, observed, plan, exchange);
@@ -82,7 +82,10 @@ pub(super) fn needed(
     if exchange.kind == DELAYED_EXCHANGE_TYPE {
         let messages = observed.delayed.get(name).copied();
         if messages != Some(0) {
-            return Some(Needed::Holds { messages, virtual_host: observed.virtual_host.clone() });
+            return Some(BlockedBy::Holds {
+                messages,
+                virtual_host: observed.virtual_host.clone(),
+            });
         }
     }
     let deleted = |queue: &str| plan.changes().any(|change| deletes(change, queue));
@@ -92,13 +95,13 @@ pub(super) fn needed(
     };
     let feeds = queues.find(|it| leads(it) && !deleted(it.name.as_str()));
     if let Some(queue) = feeds {
-        return Some(Needed::DeadLetters { queue: queue.name.clone() });
+        return Some(BlockedBy::DeadLetters { queue: queue.name.clone() });
     }
     let mut exchanges = observed.objects.exchanges.values();
     let before =
         exchanges.find(|it| it.alternate() == Some(name) && !gone.contains(&it.name.as_str()));
     if let Some(before) = before {
-        return Some(Needed::Bound { exchange: before.name.clone() });
+        return Some(BlockedBy::Bound { exchange: before.name.clone() });
     }
     let mut bindings = observed.objects.bindings.iter();
     let bound = bindings.find(|it| {
@@ -107,7 +110,7 @@ pub(super) fn needed(
             && it.mark_of().is_none()
             && !gone.contains(&it.source.as_str())
     })?;
-    Some(Needed::Bound { exchange: bound.source.clone() })
+    Some(BlockedBy::Bound { exchange: bound.source.clone() })
 }
 
 /// Whether workers with a former file, which has `[compat.x-delay]`, publish messages from `queue` to `exchange`.
@@ -130,19 +133,19 @@ fn shares(
     observed: &Snapshot,
     plan: &Plan,
     exchange: &Exchange,
-) -> Option<Needed> {
+) -> Option<BlockedBy> {
     let (name, due) = (exchange.name.as_str(), topology.due_exchange());
     let others = |it: &&Binding| {
         !it.to_queue && it.destination == name && it.source != due && it.mark_of().is_none()
     };
     if let Some(bound) = observed.objects.bindings.iter().find(others) {
-        return Some(Needed::Bound { exchange: bound.source.clone() });
+        return Some(BlockedBy::Bound { exchange: bound.source.clone() });
     }
     let base = shard::of_exchange(name)?;
     let deleted = |queue: &str| plan.changes().any(|change| deletes(change, queue));
     let mut queues = observed.objects.queues.keys();
     let left = queues.find(|queue| is_shard_of(base, queue) && !deleted(queue))?;
-    Some(Needed::Shares { queue: left.clone() })
+    Some(BlockedBy::Shares { queue: left.clone() })
 }
 
 /// Plans to unbind the exchanges of former shards that one queue replaces. They are unbound before their shards, so that no

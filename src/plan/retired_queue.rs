@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Change, Contents, Draining, Drains, Note, Plan, Reason,
+    Change, Contents, DrainStatus, Draining, Note, Plan, Reason,
     generation::{Resolved, is_of, number_of},
-    own_queues::{Hold, Kind, message_ttl},
+    own_queues::{DelayQueueKind, Kind, message_ttl},
     snapshot::{Clock, Snapshot},
     way,
 };
@@ -51,7 +51,7 @@ impl RetiredQueue<'_> {
         for binding in goes {
             plan.step(Change::Unbind(binding.clone()), self.reason(discarded));
         }
-        let fed = matches!(self.drains(), Drains::Fed { .. });
+        let fed = matches!(self.drains(), DrainStatus::Fed { .. });
         if !fed && stays.is_empty() && (messages == Some(0) || discarded) {
             let lost = messages.unwrap_or_default();
             let reason = if discarded { Reason::Discarded } else { Reason::RetiredAndEmpty };
@@ -63,16 +63,16 @@ impl RetiredQueue<'_> {
 
     /// How the queue drains while it stays bound for messages on their way to it; `None` without such messages, or if another
     /// queue gets them. Retired queues that lead to the queue are deleted first.
-    fn stays(&self, plan: &mut Plan) -> Option<Drains> {
-        let is_digit =
-            matches!(self.kind, Kind::Delay(Hold::Digit(_))) && self.successor().is_none();
+    fn stays(&self, plan: &mut Plan) -> Option<DrainStatus> {
+        let is_digit = matches!(self.kind, Kind::Delay(DelayQueueKind::Digit(_)))
+            && self.successor().is_none();
         if !(is_digit || self.removed()) || self.incoming().next().is_none() {
             return None;
         }
         // The plugin drops a due message without a route.
         let mut sources = way::leading_to(&self.observed.objects, &self.queue.name).into_iter();
         if let Some(exchange) = sources.find(|it| self.is_delaying(it) && self.is_ours(it)) {
-            return Some(Drains::Fed { exchange: exchange.to_owned() });
+            return Some(DrainStatus::Fed { exchange: exchange.to_owned() });
         }
         let mut before = BTreeMap::new();
         let way = way::longest(&self.observed.objects, self.queue, &mut before);
@@ -82,13 +82,14 @@ impl RetiredQueue<'_> {
         }
         let own = message_ttl(self.queue).map(Ttl::as_duration);
         let within = own.and_then(|own| at_most(way + own));
-        let drains = within.map_or(Drains::Never, |within| Drains::AlongTheLadder { within });
+        let drains =
+            within.map_or(DrainStatus::Never, |within| DrainStatus::AlongTheLadder { within });
         (!is_first).then_some(drains)
     }
 
     /// The queue of a removed timeout stays bound for `way` and [`Clock::stays_s`] after its mark. The mark is renewed until the
     /// last retired queue that leads to the queue is gone.
-    fn leaves(&self, way: Duration, is_first: bool, plan: &mut Plan) -> Option<Drains> {
+    fn leaves(&self, way: Duration, is_first: bool, plan: &mut Plan) -> Option<DrainStatus> {
         let Snapshot { objects, clock, .. } = self.observed;
         let name = &self.queue.name;
         let since_s = objects.leaving(name);
@@ -108,7 +109,7 @@ impl RetiredQueue<'_> {
             let mark = mark(&self.topology.name, name);
             mark.into_iter().for_each(|it| plan.step(Change::Leave(it), Reason::TimeoutLeaving));
         }
-        Some(Drains::Leaving { within: left.and_then(at_most) })
+        Some(DrainStatus::Leaving { within: left.and_then(at_most) })
     }
 
     /// Whether `queue` is ours and no longer in the topology.
@@ -187,43 +188,45 @@ impl RetiredQueue<'_> {
         };
         match (self.successor(), self.kind) {
             (Some(successor), _) => Reason::Succeeded { successor, contents },
-            (None, Kind::Delay(Hold::Level(level))) => {
+            (None, Kind::Delay(DelayQueueKind::Level(level))) => {
                 Reason::LevelRemoved { level: level.to_owned(), contents }
             }
-            (None, Kind::Delay(Hold::Digit(_))) => Reason::LadderRemoved { contents },
+            (None, Kind::Delay(DelayQueueKind::Digit(_))) => Reason::LadderRemoved { contents },
             (None, Kind::Business | Kind::Parked) => Reason::TimeoutRemoved { contents },
         }
     }
 
     /// How the queue empties when nothing more comes into it.
-    fn drains(&self) -> Drains {
+    fn drains(&self) -> DrainStatus {
         if let Some(exchange) = self.foreign_source() {
-            return Drains::Fed { exchange: exchange.to_owned() };
+            return DrainStatus::Fed { exchange: exchange.to_owned() };
         }
         match self.kind {
             Kind::Delay(hold) => self.expires(hold),
             // A worker with the old topology has them, or will have.
-            Kind::Business if self.observed.consumed.contains(&self.queue.name) => Drains::Consumed,
-            Kind::Business if self.removed() => {
-                Drains::Unconsumed { queue: self.queue.name.clone() }
+            Kind::Business if self.observed.consumed.contains(&self.queue.name) => {
+                DrainStatus::Consumed
             }
-            Kind::Business => Drains::Consumed,
-            Kind::Parked => Drains::Parked,
+            Kind::Business if self.removed() => {
+                DrainStatus::Unconsumed { queue: self.queue.name.clone() }
+            }
+            Kind::Business => DrainStatus::Consumed,
+            Kind::Parked => DrainStatus::Parked,
         }
     }
 
     /// Of a delay queue: as its own arguments say, which may be others than the topology's.
-    fn expires(&self, hold: Hold<'_>) -> Drains {
-        let Some(within) = message_ttl(self.queue) else { return Drains::Never };
+    fn expires(&self, hold: DelayQueueKind<'_>) -> DrainStatus {
+        let Some(within) = message_ttl(self.queue) else { return DrainStatus::Never };
         match self.queue.dead_letter_exchange() {
-            _ if matches!(hold, Hold::Digit(_)) => Drains::AlongTheLadder { within },
+            _ if matches!(hold, DelayQueueKind::Digit(_)) => DrainStatus::AlongTheLadder { within },
             Some(exchange)
                 if exchange == self.topology.due_exchange()
                     || exchange == self.topology.compat_due_exchange() =>
             {
-                Drains::WhenDue { within }
+                DrainStatus::WhenDue { within }
             }
-            exchange => Drains::Elsewhere { exchange: exchange.map(str::to_owned) },
+            exchange => DrainStatus::Elsewhere { exchange: exchange.map(str::to_owned) },
         }
     }
 }

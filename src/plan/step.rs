@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::draining::{Drains, count_of};
+use super::draining::{DrainStatus, count_of};
 use crate::{
     objects::{Argument, Binding, Exchange, Queue},
     text::OneLine,
@@ -170,7 +170,7 @@ pub enum Contents {
         /// Messages when the plan was made; `null` where the broker has not counted them.
         messages: Option<u64>,
         /// How they come out.
-        drains: Drains,
+        drains: DrainStatus,
     },
 }
 

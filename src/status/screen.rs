@@ -7,7 +7,7 @@ use super::{
     reading::{
         BrokerReading, Closings, DatabaseReading, Due, Known, Level, Reading, WaitingNotices,
     },
-    state::{State, Word, closed_ago, is_stuck},
+    state::{State, StatusLevel, closed_ago, is_stuck},
 };
 use crate::text::{about, counted, one_line};
 
@@ -43,10 +43,10 @@ impl fmt::Display for Reading {
 
 fn state(f: &mut fmt::Formatter<'_>, state: &State) -> fmt::Result {
     let word = match state.word {
-        Word::Ok => "OK",
-        Word::Look => "LOOK",
-        Word::Late => "LATE",
-        Word::Down => "DOWN",
+        StatusLevel::Ok => "OK",
+        StatusLevel::Look => "LOOK",
+        StatusLevel::Late => "LATE",
+        StatusLevel::Down => "DOWN",
     };
     // The reason is never cut, because it is the purpose of the screen.
     writeln!(f, "{word:<5} {}", one_line(&state.reason))?;

@@ -21,7 +21,7 @@ const RUN: &str = "start `overdue run`, or look at its log";
 /// The state in a word, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum StatusLevel {
     /// Orders are closed on time.
     Ok,
     /// A person should check something.
@@ -36,7 +36,7 @@ pub enum Word {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
     /// The state in a word.
-    pub word: Word,
+    pub word: StatusLevel,
     /// The reason.
     pub reason: String,
     /// The next step; `None` if all is well.
@@ -48,17 +48,20 @@ impl State {
     pub fn of(reading: &Reading) -> Self {
         let (database, broker) = match (&reading.database, &reading.broker) {
             (Known::Unknown(why), _) => {
-                return Self::new(Word::Down, why.clone(), "overdue doctor".to_owned());
+                return Self::new(StatusLevel::Down, why.clone(), "overdue doctor".to_owned());
             }
             (Known::Known(database), Known::Known(broker)) => (database, Ok(broker)),
             (Known::Known(database), Known::Unknown(why)) => (database, Err(why)),
         };
         let waiting = WaitingOrders::of(database, reading.late_after_s);
         let cause = cause(reading, database, broker.ok(), &waiting);
-        let not_late =
-            if is_without_worker(reading, broker.ok()) { Word::Down } else { Word::Look };
+        let not_late = if is_without_worker(reading, broker.ok()) {
+            StatusLevel::Down
+        } else {
+            StatusLevel::Look
+        };
         if waiting.is_wrong(cause.is_some()) {
-            let word = if waiting.is_late { Word::Late } else { not_late };
+            let word = if waiting.is_late { StatusLevel::Late } else { not_late };
             let (why, next) = match cause {
                 Some((cause, next)) => (format!(": {cause}"), next),
                 None => beside(database, broker),
@@ -66,7 +69,7 @@ impl State {
             return Self::new(word, format!("{}{why}", waiting.text), next);
         }
         if let (Err(why), Known::Unknown(_), None) = (broker, &database.due, &cause) {
-            return Self::new(Word::Down, why.clone(), doctor());
+            return Self::new(StatusLevel::Down, why.clone(), doctor());
         }
         let found = cause.or_else(|| match (reading.why("broker"), broker) {
             (Some(away), _) => Some((away.to_owned(), doctor())),
@@ -77,11 +80,11 @@ impl State {
         });
         match found {
             Some((reason, next)) => Self::new(not_late, reason, next),
-            None => Self { word: Word::Ok, reason: well(database), next: None },
+            None => Self { word: StatusLevel::Ok, reason: well(database), next: None },
         }
     }
 
-    const fn new(word: Word, reason: String, next: String) -> Self {
+    const fn new(word: StatusLevel, reason: String, next: String) -> Self {
         Self { word, reason, next: Some(next) }
     }
 }

@@ -10,7 +10,7 @@ use tokio_postgres::{
 
 use super::{
     FailureKind, Store, StoreError, clock::DatabaseTime, effects::Effect, orders::ClosingPath,
-    pool::Question,
+    pool::StatementCall,
 };
 use crate::{
     doctor::{effect_plan::EffectPlan, facts::Sweep},
@@ -118,10 +118,11 @@ impl Store {
         for (sql, contract) in closing.into_iter().zip(contracts) {
             let Some(sql) = sql else { continue };
             let parameters: &[&(dyn ToSql + Sync)] = &[&none, &path, &NO_TRACES];
-            self.check_statement(Question { name: "effect", sql, parameters, contract }).await?;
+            self.check_statement(StatementCall { name: "effect", sql, parameters, contract })
+                .await?;
         }
         let Some(sql) = &statements.overdue else { return Ok(()) };
-        self.check_statement(Question {
+        self.check_statement(StatementCall {
             name: "overdue_ids",
             sql,
             parameters: &[&0_i64, &0_i64, &DatabaseTime::FIRST, &""],
@@ -130,8 +131,8 @@ impl Store {
         .await
     }
 
-    async fn check_statement(&self, question: Question<'_>) -> Result<(), StoreError> {
-        let Question { name, sql, parameters, contract } = question;
+    async fn check_statement(&self, question: StatementCall<'_>) -> Result<(), StoreError> {
+        let StatementCall { name, sql, parameters, contract } = question;
         self.prepare(question).await?;
         let explained = self.explain(name, sql, parameters).await;
         explained.map_err(|error| contract.failure(error, sql))
@@ -196,7 +197,7 @@ impl Store {
             );
             self.named("effect_plan", client.simple_query(&script).await)
         };
-        let answer = self.attended(Box::pin(asking)).await;
+        let answer = self.with_watchdog(Box::pin(asking)).await;
         let answer = answer.map_err(|error| contract.failure(error, sql))?;
         let rows = answer.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0),

@@ -11,14 +11,14 @@ use super::{
     effects::Effect,
     orders::{self, ClosingPath, Standing, Waiting},
     overdue::OverdueKey,
-    pool::{End, For, TransactionLimits},
+    pool::{End, PoolKind, TransactionLimits},
 };
 use crate::{
     condition::{
         ON_ITS_WAY,
         obstacle::{Attempt, Holder, Kind, Lock, Obstacle},
     },
-    decisions::verdict::{Failure, Isolation, Suspect},
+    decisions::verdict::{BatchBisector, Failure, FailureScope},
     effect::Description,
     order::{OrderId, Outcome},
     text::error_chain,
@@ -57,7 +57,7 @@ impl Store {
         effect: &Effect,
         ids: &[OrderId],
     ) -> Result<Vec<Standing>, StoreError> {
-        let mut trial = Isolation::new(ids.len(), Outcome::Busy.into(), ELSEWHERE);
+        let mut trial = BatchBisector::new(ids.len(), Outcome::Busy.into(), ELSEWHERE);
         let mut limit = self.timing.trial;
         let mut works_without_orders = false;
         while let Some(part) = trial.next_part() {
@@ -79,11 +79,11 @@ impl Store {
                 works_without_orders = true;
             }
             let Failure { suspect, cause, reason } = error.alone();
-            if suspect == Suspect::Slow {
+            if suspect == FailureScope::Slow {
                 limit = self.timing.trial / 3;
             }
             let alone = match suspect {
-                Suspect::Lock => Outcome::Busy,
+                FailureScope::Lock => Outcome::Busy,
                 _ => Outcome::Failed { cause, reason },
             };
             if !trial.failed(part, suspect, alone.into()) {
@@ -213,12 +213,12 @@ impl Store {
 
     /// The lock that closing these orders waits for; empty if none was seen, e.g. because it is free again.
     pub(crate) async fn lock_of(&self, effect: &Effect, ids: &[OrderId]) -> Lock {
-        self.attended(Box::pin(self.seen(effect, ids))).await.unwrap_or_default()
+        self.with_watchdog(Box::pin(self.seen(effect, ids))).await.unwrap_or_default()
     }
 
     /// Returns when the lock is seen, and cancels the attempt.
     async fn seen(&self, effect: &Effect, ids: &[OrderId]) -> Result<Lock, StoreError> {
-        let client = self.cancellable(For::Anything).await?;
+        let client = self.cancellable(PoolKind::Anything).await?;
         let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
         let pid: i32 = self.named("blocker", pid)?.get(0);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();

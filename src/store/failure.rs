@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 
 use super::contract::Misfit;
-use crate::decisions::verdict::{Failure, Suspect};
+use crate::decisions::verdict::{Failure, FailureScope};
 
 /// SQLSTATE of a cancelled statement; the statement time-out also gives it.
 pub(crate) const CANCELLED: &str = "57014";
@@ -327,10 +327,10 @@ impl StoreError {
     pub(crate) fn alone(&self) -> Failure {
         let cause = self.code().map_or("none", SqlState::code).to_owned();
         let suspect = match self.kind() {
-            FailureKind::Contention => Suspect::Lock,
-            FailureKind::Row | FailureKind::Configuration => Suspect::Order,
-            FailureKind::Overloaded if cause == CANCELLED => Suspect::Slow,
-            FailureKind::Overloaded | FailureKind::Unavailable => Suspect::Server,
+            FailureKind::Contention => FailureScope::Lock,
+            FailureKind::Row | FailureKind::Configuration => FailureScope::Order,
+            FailureKind::Overloaded if cause == CANCELLED => FailureScope::Slow,
+            FailureKind::Overloaded | FailureKind::Unavailable => FailureScope::Server,
         };
         Failure { suspect, cause, reason: self.answer() }
     }

@@ -10,19 +10,19 @@ use super::{
     clock::{DatabaseTime, to_ms},
     effects::Effect,
     outbox::PassedOver,
-    pool::{For, Question, count},
+    pool::{PoolKind, StatementCall, count},
     schedule::ScheduleUse,
 };
 use crate::doctor::facts::{
-    Asked, DatabaseFacts, Encryption, Gap, HeldBy, Holder, Horizon, Schema, Server, Session, Skew,
-    Table, User, is_loopback,
+    DatabaseFacts, Encryption, HeldBy, Holder, Horizon, ProbeError, Probed, Schema, Server,
+    Session, Skew, Table, User, is_loopback,
 };
 
 impl Store {
     /// Reads all facts; `now` is this machine's clock. An effect whose SQL could not be read is passed in as a gap.
     pub async fn facts(
         &self,
-        effects: &[(String, Asked<Effect>)],
+        effects: &[(String, Probed<Effect>)],
         now: fn() -> Timestamp,
     ) -> DatabaseFacts {
         let server = self.server().await;
@@ -87,8 +87,8 @@ impl Store {
         let wanted = self.start_up();
         let (names, values): (Vec<&str>, Vec<&str>) = wanted.iter().copied().unzip();
         let parameters: [&(dyn ToSql + Sync); 2] = [&names, &values];
-        let session = Question::new("doctor_session", OF_SESSION, &parameters);
-        let session = self.ask(For::Closing, session).await?;
+        let session = StatementCall::new("doctor_session", OF_SESSION, &parameters);
+        let session = self.execute(PoolKind::Closing, session).await?;
         let session = session.first();
         let kept = session.filter(|row| !row.get::<_, bool>("passed_on"));
         let lacking = kept.map(|row| {
@@ -175,22 +175,22 @@ fn holder(row: &Row) -> Option<Holder> {
 }
 
 async fn each<'a, T, F: Future<Output = Result<T, StoreError>>>(
-    effect: &'a Asked<Effect>,
+    effect: &'a Probed<Effect>,
     ask: impl FnOnce(&'a Effect) -> F,
-) -> Asked<T> {
+) -> Probed<T> {
     match effect {
         Ok(effect) => asked(ask(effect).await),
         Err(gap) => Err(gap.clone()),
     }
 }
 
-fn asked<T>(answer: Result<T, StoreError>) -> Asked<T> {
+fn asked<T>(answer: Result<T, StoreError>) -> Probed<T> {
     answer.map_err(|error| {
         let fix = error.advice().unwrap_or("look in the log of the database");
         if error.is_permission() {
-            Gap::denied(reason(&error), fix)
+            ProbeError::denied(reason(&error), fix)
         } else {
-            Gap::new(reason(&error), fix)
+            ProbeError::new(reason(&error), fix)
         }
     })
 }

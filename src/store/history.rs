@@ -8,7 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     Store, StoreError,
     clock::{DatabaseTime, to_ms},
-    pool::{End, For, Question, TransactionLimits, count},
+    pool::{End, PoolKind, StatementCall, TransactionLimits, count},
 };
 use crate::{order::OrderId, text::one_line, why::Action};
 
@@ -110,9 +110,9 @@ impl Store {
     ) -> Result<u64, StoreError> {
         let rows = i64::try_from(ROWS).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 3] = [&now, &to_ms(keep), &rows];
-        let question = Question::new("history", table.sql(), &parameters);
+        let question = StatementCall::new("history", table.sql(), &parameters);
         let rows = self
-            .in_transaction(For::Anything, TransactionLimits::DELETION, question, End::Commit)
+            .in_transaction(PoolKind::Anything, TransactionLimits::DELETION, question, End::Commit)
             .await?;
         Ok(rows.first().map_or(0, |row| count(row, "deleted")))
     }

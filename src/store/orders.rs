@@ -14,7 +14,7 @@ use super::{
     contract::{Contract, cell, excerpt},
     effects::Effect,
     pauses::{REFUSE, Rule},
-    pool::{End, For, Question, TransactionLimits},
+    pool::{End, PoolKind, StatementCall, TransactionLimits},
 };
 use crate::{
     order::{FinalState, OrderId, Outcome, Spelled},
@@ -87,8 +87,9 @@ impl Store {
             rule.map(|Rule { topology, timeout, effect }| (topology, timeout, effect, orders));
         let guard: Option<[&(dyn ToSql + Sync); 4]> =
             guard.as_ref().map(|it| -> [&(dyn ToSql + Sync); 4] { [&it.0, &it.1, &it.2, &it.3] });
-        let guard =
-            guard.as_ref().map(|parameters| Question::new("pauses_refuse", REFUSE, parameters));
+        let guard = guard
+            .as_ref()
+            .map(|parameters| StatementCall::new("pauses_refuse", REFUSE, parameters));
         let batch = (ids, traces, path);
         let rows = self.transact(effect, batch, waiting, guard, (limits, End::Commit)).await?;
         let committed = standings(effect, &rows, ids).into_iter().map(|mut standing| {
@@ -106,7 +107,7 @@ impl Store {
         effect: &Effect,
         (ids, traces, path): (&[OrderId], &Traces, ClosingPath),
         waiting: Waiting,
-        guard: Option<Question<'_>>,
+        guard: Option<StatementCall<'_>>,
         (limits, end): (TransactionLimits, End),
     ) -> Result<Vec<Row>, StoreError> {
         let statements = self.statements(effect).await?;
@@ -118,16 +119,16 @@ impl Store {
             ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));
         let parameters: [&(dyn ToSql + Sync); 3] = [&texts, &path.as_str(), &traces];
-        let of_effect = |sql, parameters, contract| Question {
+        let of_effect = |sql, parameters, contract| StatementCall {
             contract,
-            ..Question::new("effect", sql, parameters)
+            ..StatementCall::new("effect", sql, parameters)
         };
         let lock = statements.lock.as_ref();
         let lock = lock.map(|sql| of_effect(sql, &parameters[..1], Contract::Lock(effect)));
         let question = of_effect(sql, &parameters, Contract::Effect(effect));
-        let before: Vec<Question<'_>> = guard.into_iter().chain(lock).collect();
+        let before: Vec<StatementCall<'_>> = guard.into_iter().chain(lock).collect();
         if before.is_empty() && end == End::Commit {
-            return self.ask(For::Closing, question).await;
+            return self.execute(PoolKind::Closing, question).await;
         }
         self.close_behind(&before, limits, question, end).await
     }

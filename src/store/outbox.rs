@@ -10,7 +10,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     Store, StoreError,
     outgoing::{LeftRows, OutgoingSession, Table, isolate},
-    pool::{Question, TransactionLimits},
+    pool::{StatementCall, TransactionLimits},
 };
 use crate::wire::Trace;
 
@@ -26,7 +26,7 @@ const REGROUP: &str = include_str!("../../sql/outbox_retry_regroup.sql");
 #[derive(Clone, Debug, Default)]
 pub struct PassedOver {
     /// The rows up to this one are gone.
-    pub floor: i64,
+    pub low_watermark: i64,
     /// Rows that are published, and cannot be deleted.
     pub undeleted: Vec<i64>,
 }
@@ -155,7 +155,7 @@ pub(crate) async fn refuse(
             let waits_for: Vec<_> = part.iter().map(|row| &by_row[row].waits_for).collect();
             let reasons: Vec<_> = part.iter().map(|row| &by_row[row].reason).collect();
             let parameters: [&(dyn ToSql + Sync); 3] = [&part, &waits_for, &reasons];
-            let question = Question::new("outbox_refuse", REFUSE, &parameters);
+            let question = StatementCall::new("outbox_refuse", REFUSE, &parameters);
             let rows = session.run(question, TransactionLimits::DELETION).await?;
             let answered: BTreeMap<i64, Option<i64>> =
                 rows.iter().map(|row| (row.get("id"), row.get("refused_id"))).collect();
@@ -200,7 +200,7 @@ pub(crate) async fn regroup(
     let events: Vec<_> = orders.iter().map(|order| &order.event).collect();
     let reasons: Vec<_> = orders.iter().map(|order| &order.reason).collect();
     let parameters: [&(dyn ToSql + Sync); 3] = [&ids, &events, &reasons];
-    let question = Question::new("outbox_retry_regroup", REGROUP, &parameters);
+    let question = StatementCall::new("outbox_retry_regroup", REGROUP, &parameters);
     session.run(question, TransactionLimits::DELETION).await.map(drop)
 }
 

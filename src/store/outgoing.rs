@@ -9,9 +9,9 @@ use tokio_postgres::{Row, SimpleQueryMessage, types::ToSql};
 
 use super::{
     Store, StoreError,
-    pool::{End, For, Mode, Question, TransactionLimits},
+    pool::{End, Mode, PoolKind, StatementCall, TransactionLimits},
 };
-use crate::decisions::verdict::{Isolation, Suspect};
+use crate::decisions::verdict::{BatchBisector, FailureScope};
 
 /// A worker that hangs loses its connection, and with it its locks. A row that somebody locks is tried again later.
 const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms'";
@@ -92,7 +92,7 @@ impl OutgoingSession {
     pub(crate) async fn open(store: &Store) -> Result<Self, StoreError> {
         let beginning = async {
             let client = store.detached().await?;
-            let asked = Question::new("outgoing_session", IS_DIRECT, &[]);
+            let asked = StatementCall::new("outgoing_session", IS_DIRECT, &[]);
             let (rows, _) = store.run_on(&client, asked, Mode::Alone).await?;
             if rows.iter().any(|row| row.get(0)) {
                 store.named("outgoing_begin", client.batch_execute(BEGIN).await)?;
@@ -100,7 +100,7 @@ impl OutgoingSession {
             }
             Ok((client, Some(store.detached().await?)))
         };
-        let (client, locks) = store.attended(Box::pin(beginning)).await?;
+        let (client, locks) = store.with_watchdog(Box::pin(beginning)).await?;
         Ok(Self { store: store.clone(), client, locks, leads: false })
     }
 
@@ -113,7 +113,7 @@ impl OutgoingSession {
         let (name, in_transaction) =
             (table.in_schema(&self.store.own_schema), self.locks.is_some());
         let parameters: [&(dyn ToSql + Sync); 3] = [&name, &parts, &in_transaction];
-        let question = Question::new("outgoing_lead", LEAD, &parameters);
+        let question = StatementCall::new("outgoing_lead", LEAD, &parameters);
         let asking = async {
             let Some(locks) = &self.locks else {
                 return self.store.run_on(&self.client, question, Mode::Alone).await;
@@ -128,7 +128,7 @@ impl OutgoingSession {
             }
             Ok(answer)
         };
-        let (rows, _) = self.store.attended(Box::pin(asking)).await?;
+        let (rows, _) = self.store.with_watchdog(Box::pin(asking)).await?;
         self.leads |= !rows.is_empty();
         Ok(rows.iter().map(|row| row.get("part")).collect())
     }
@@ -147,7 +147,7 @@ impl OutgoingSession {
         let delete = |part: Vec<i64>| {
             async move {
                 let parameters: [&(dyn ToSql + Sync); 1] = [&part];
-                let question = Question::new(name, sql, &parameters);
+                let question = StatementCall::new(name, sql, &parameters);
                 Ok(keys(&self.run(question, TransactionLimits::DELETION).await?))
             }
             .boxed()
@@ -167,13 +167,13 @@ impl OutgoingSession {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.run(Question::new(name, sql, parameters), TransactionLimits::NONE).await
+        self.run(StatementCall::new(name, sql, parameters), TransactionLimits::NONE).await
     }
 
     /// The same in a transaction with these limits, where there are any.
     pub(super) async fn run(
         &self,
-        question: Question<'_>,
+        question: StatementCall<'_>,
         limits: TransactionLimits,
     ) -> Result<Vec<Row>, StoreError> {
         let asking = async {
@@ -187,14 +187,14 @@ impl OutgoingSession {
             };
             Ok(self.store.run_on(&self.client, question, mode).await?.0)
         };
-        self.store.attended(Box::pin(asking)).await
+        self.store.with_watchdog(Box::pin(asking)).await
     }
 
     /// On the server that has the locks, as long as it has them.
     async fn run_beside(
         &self,
         locks: &ClientWrapper,
-        question: Question<'_>,
+        question: StatementCall<'_>,
         limits: TransactionLimits,
     ) -> Result<Vec<Row>, StoreError> {
         let asks_too = format!("{}; {SERVER}", limits.begin());
@@ -233,9 +233,9 @@ impl Store {
         let delete = |part: Vec<i64>| {
             async move {
                 let parameters: [&(dyn ToSql + Sync); 3] = [&part, &rows, &orders];
-                let question = Question::new("schedule_closed", CLOSED, &parameters);
+                let question = StatementCall::new("schedule_closed", CLOSED, &parameters);
                 let limits = TransactionLimits::DELETION;
-                self.in_transaction(For::Anything, limits, question, End::Commit).await?;
+                self.in_transaction(PoolKind::Anything, limits, question, End::Commit).await?;
                 Ok(Vec::new())
             }
             .boxed()
@@ -262,7 +262,7 @@ pub(super) async fn isolate<'a>(
     rows: &[i64],
     run: impl Fn(Vec<i64>) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> + Send,
 ) -> Result<LeftRows, StoreError> {
-    let (mut parts, mut reason) = (Isolation::new(rows.len(), Fate::Done, 0), None);
+    let (mut parts, mut reason) = (BatchBisector::new(rows.len(), Fate::Done, 0), None);
     while let Some(part) = parts.next_part() {
         if parts.failures() >= FAILURES {
             parts.give_up(part, &Fate::Unknown);
@@ -279,7 +279,7 @@ pub(super) async fn isolate<'a>(
                 if part.len() == 1 {
                     reason.get_or_insert_with(|| crate::text::error_chain(&error));
                 }
-                let _goes_on = parts.failed(part, Suspect::Order, Fate::Failed);
+                let _goes_on = parts.failed(part, FailureScope::Order, Fate::Failed);
             }
         }
     }

@@ -15,7 +15,7 @@ use super::{
     contract::{Contract, cell, excerpt, without_end},
     effects::Effect,
     outgoing::BEGIN_LOCKS,
-    pool::{Cancellable, End, For, Question, TransactionLimits, count},
+    pool::{Cancellable, End, PoolKind, StatementCall, TransactionLimits, count},
 };
 use crate::order::{MAX_ORDER_ID_BYTES, OrderId};
 
@@ -186,13 +186,13 @@ impl Store {
     ) -> Result<Option<(Vec<Row>, OverdueKey)>, StoreError> {
         let statements = self.statements(effect).await?;
         let Some(sql) = &statements.overdue else { return Ok(None) };
-        let question = Question {
+        let question = StatementCall {
             name: "overdue_ids",
             sql,
             parameters: &[&limit, &grace_ms, &after.due_at, &after.order_id],
             contract: Contract::Overdue(effect),
         };
-        let rows = self.ask(For::Anything, question).await?;
+        let rows = self.execute(PoolKind::Anything, question).await?;
         // The last row that has a valid key. A page whose end is its start would repeat without end.
         let Some(next) = rows.iter().rev().find_map(key) else {
             return Ok(Some((rows, after.clone())));
@@ -216,10 +216,11 @@ impl Store {
         let statements = self.statements(effect).await?;
         let Some(sql) = &statements.overdue else { return Ok(None) };
         let contract = Contract::Overdue(effect);
-        self.prepare(Question { contract, ..Question::new("overdue_ids", sql, &[]) }).await?;
+        self.prepare(StatementCall { contract, ..StatementCall::new("overdue_ids", sql, &[]) })
+            .await?;
         let around = around.replace("{sql}", without_end(sql));
-        let question = Question::new(name, &around, parameters);
-        let rows = self.in_transaction(For::Anything, limits, question, End::Rollback).await;
+        let question = StatementCall::new(name, &around, parameters);
+        let rows = self.in_transaction(PoolKind::Anything, limits, question, End::Rollback).await;
         rows.map(Some).map_err(|error| contract.failure(error, sql))
     }
 
@@ -255,7 +256,7 @@ impl Store {
             return Ok(None);
         };
         let locking = async {
-            let client = self.cancellable(For::Anything).await?;
+            let client = self.cancellable(PoolKind::Anything).await?;
             let lock =
                 self.named("burst_lock", client.prepare_cached(&self.in_own_schema(SQL)).await)?;
             let begin = format!("{BEGIN_LOCKS}; {PASSES_ON}");
@@ -263,7 +264,7 @@ impl Store {
             let row = self.named("burst_lock", client.query_one(&lock, &[&effect]).await)?;
             Ok((client, row))
         };
-        let (client, row) = self.attended(Box::pin(locking)).await?;
+        let (client, row) = self.with_watchdog(Box::pin(locking)).await?;
         let lock = BurstLock { store: self, client, _permit: permit };
         if row.get("is_taken") {
             return Ok(Some(lock));
@@ -289,7 +290,7 @@ impl BurstLock<'_> {
     async fn run(&self, sql: &str) -> Result<(), StoreError> {
         let Self { store, client, .. } = self;
         let running = async { store.named("burst_lock", client.batch_execute(sql).await) };
-        store.attended(Box::pin(running)).await
+        store.with_watchdog(Box::pin(running)).await
     }
 }
 

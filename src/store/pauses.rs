@@ -8,7 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 use super::{
     Store, StoreError,
     clock::{DatabaseTime, to_ms},
-    pool::{End, For, Question, TransactionLimits, count},
+    pool::{End, PoolKind, StatementCall, TransactionLimits, count},
 };
 use crate::condition::pause::Pause;
 
@@ -61,8 +61,8 @@ impl Store {
     ) -> Result<Option<StoreError>, StoreError> {
         const SQL: &str = include_str!("../../sql/pauses_still.sql");
         let parameters: [&(dyn ToSql + Sync); 3] = [&topology, &timeout, &effect];
-        let question = Question::new("pauses_still", SQL, &parameters);
-        let rows = self.ask(For::Closing, question).await?;
+        let question = StatementCall::new("pauses_still", SQL, &parameters);
+        let rows = self.execute(PoolKind::Closing, question).await?;
         Ok(rows.first().map(|row| StoreError::Paused {
             rest: Duration::from_millis(count(row, "rest_ms")),
             reason: row.get("reason"),
@@ -96,10 +96,10 @@ impl Store {
         const TAKEN: &str = include_str!("../../sql/pause_taken.sql");
         const HOLDERS: &str = include_str!("../../sql/pause_holders.sql");
         let parameters: [&(dyn ToSql + Sync); 3] = [&topology, &timeout, &effect];
-        let question = Question::new("pauses_taken", TAKEN, &parameters);
+        let question = StatementCall::new("pauses_taken", TAKEN, &parameters);
         let lasts = self.timing().closings;
         let limits = TransactionLimits { lock: Some(lasts), statement: Some(2 * lasts) };
-        match self.in_transaction(For::Anything, limits, question, End::Commit).await {
+        match self.in_transaction(PoolKind::Anything, limits, question, End::Commit).await {
             Err(error) if error.is_lock_timeout() => {}
             taken => return taken.map(|_| Vec::new()),
         }

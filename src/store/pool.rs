@@ -50,7 +50,7 @@ const OPENED: &str = include_str!("../../sql/session_opened.sql");
 
 /// The pool for a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum For {
+pub(super) enum PoolKind {
     Closing,
     Anything,
 }
@@ -101,10 +101,10 @@ impl Pools {
         })
     }
 
-    const fn of(&self, purpose: For) -> &Pool {
-        match purpose {
-            For::Closing => &self.closing,
-            For::Anything => &self.anything,
+    const fn of(&self, pool: PoolKind) -> &Pool {
+        match pool {
+            PoolKind::Closing => &self.closing,
+            PoolKind::Anything => &self.anything,
         }
     }
 
@@ -188,14 +188,14 @@ impl TransactionLimits {
 
 /// A statement, its parameters, and the contract of its parameters and columns.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct StatementCall<'a> {
     pub(super) name: &'static str,
     pub(super) sql: &'a str,
     pub(super) parameters: &'a [&'a (dyn ToSql + Sync)],
     pub(super) contract: Contract<'a>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> StatementCall<'a> {
     pub(super) const fn new(
         name: &'static str,
         sql: &'a str,
@@ -215,7 +215,7 @@ pub(super) enum Mode<'a> {
     /// A transaction of this statement alone.
     Alone,
     /// Begin, statements that must succeed first, and the end.
-    Between(String, &'a [Question<'a>], &'static str),
+    Between(String, &'a [StatementCall<'a>], &'static str),
     /// Prepares and checks the statement only.
     Prepared,
 }
@@ -239,7 +239,7 @@ impl Store {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        self.ask(For::Anything, Question::new(name, sql, parameters)).await
+        self.execute(PoolKind::Anything, StatementCall::new(name, sql, parameters)).await
     }
 
     /// Runs a statement that always returns a row.
@@ -265,31 +265,31 @@ impl Store {
     }
 
     /// Runs a statement as a transaction of its own.
-    pub(super) async fn ask(
+    pub(super) async fn execute(
         &self,
-        purpose: For,
-        question: Question<'_>,
+        pool: PoolKind,
+        question: StatementCall<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        Ok(self.run(purpose, question, Mode::Alone).await?.0)
+        Ok(self.run(pool, question, Mode::Alone).await?.0)
     }
 
     /// Runs a statement in a transaction with its own limits.
     pub(super) async fn in_transaction(
         &self,
-        purpose: For,
+        pool: PoolKind,
         limits: TransactionLimits,
-        question: Question<'_>,
+        question: StatementCall<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
-        Ok(self.run(purpose, question, Mode::transaction(limits, end)).await?.0)
+        Ok(self.run(pool, question, Mode::transaction(limits, end)).await?.0)
     }
 
     /// Closes orders if all statements in `before` succeed, in one transaction.
     pub(super) async fn close_behind(
         &self,
-        before: &[Question<'_>],
+        before: &[StatementCall<'_>],
         limits: TransactionLimits,
-        question: Question<'_>,
+        question: StatementCall<'_>,
         end: End,
     ) -> Result<Vec<Row>, StoreError> {
         let mut begin = limits.begin();
@@ -297,29 +297,29 @@ impl Store {
             begin += &self.theirs_first;
         }
         let mode = Mode::Between(begin, before, end.sql());
-        Ok(self.run(For::Closing, question, mode).await?.0)
+        Ok(self.run(PoolKind::Closing, question, mode).await?.0)
     }
 
     /// Prepares and checks a statement without running it.
-    pub(super) async fn prepare(&self, question: Question<'_>) -> Result<(), StoreError> {
-        self.run(For::Anything, question, Mode::Prepared).await.map(drop)
+    pub(super) async fn prepare(&self, question: StatementCall<'_>) -> Result<(), StoreError> {
+        self.run(PoolKind::Anything, question, Mode::Prepared).await.map(drop)
     }
 
     /// Reads the database's clock. The range is the time here between query and answer.
     pub(super) async fn read_clock(&self) -> Result<(DatabaseTime, Range<Instant>), StoreError> {
-        let question = Question::new("clock", "SELECT clock_timestamp()", &[]);
-        let (rows, when) = self.run(For::Anything, question, Mode::Alone).await?;
+        let question = StatementCall::new("clock", "SELECT clock_timestamp()", &[]);
+        let (rows, when) = self.run(PoolKind::Anything, question, Mode::Alone).await?;
         Ok((rows[0].get(0), when))
     }
 
     async fn run(
         &self,
-        purpose: For,
-        question: Question<'_>,
+        pool: PoolKind,
+        question: StatementCall<'_>,
         mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let running = async {
-            let client = self.cancellable(purpose).await?;
+            let client = self.cancellable(pool).await?;
             let answer = self.run_on(&client, question, mode).await;
             let answer = answer.map_err(|error| question.contract.failure(error, question.sql));
             if !answer.as_ref().is_err_and(|error| error.is_stale() || error.is_misfit()) {
@@ -328,7 +328,7 @@ impl Store {
             }
             answer
         };
-        self.attended(Box::pin(running)).await.inspect(|_| self.connector.succeeded())
+        self.with_watchdog(Box::pin(running)).await.inspect(|_| self.connector.succeeded())
     }
 
     /// Sends BEGIN, the statements and the end at once, so that dropping this future leaves no open transaction. For a rollback it
@@ -336,7 +336,7 @@ impl Store {
     pub(super) async fn run_on(
         &self,
         client: &ClientWrapper,
-        Question { name, sql, parameters, contract }: Question<'_>,
+        StatementCall { name, sql, parameters, contract }: StatementCall<'_>,
         mode: Mode<'_>,
     ) -> Result<(Vec<Row>, Range<Instant>), StoreError> {
         let statement = client.prepare_cached(&self.in_own_schema(sql)).await;
@@ -397,12 +397,12 @@ impl Store {
     /// # Errors
     /// The server is not reachable, refuses the login, or has no such database.
     pub async fn client(&self) -> Result<Connection, StoreError> {
-        self.connection(For::Anything).await
+        self.connection(PoolKind::Anything).await
     }
 
-    async fn connection(&self, purpose: For) -> Result<Connection, StoreError> {
+    async fn connection(&self, pool: PoolKind) -> Result<Connection, StoreError> {
         let address = || self.address.to_string();
-        self.pools.of(purpose).get().await.map_err(|error| match error {
+        self.pools.of(pool).get().await.map_err(|error| match error {
             PoolError::Backend(source) | PoolError::PostCreateHook(HookError::Backend(source)) => {
                 match refusal(&source) {
                     Some(reason) => StoreError::Tls { address: address(), reason },
@@ -418,18 +418,18 @@ impl Store {
 
     /// A connection that leaves its pool, so the pool may open another one.
     pub(super) async fn detached(&self) -> Result<ClientWrapper, StoreError> {
-        Ok(Connection::take(self.connection(For::Anything).await?))
+        Ok(Connection::take(self.connection(PoolKind::Anything).await?))
     }
 
     /// A connection whose statement is cancelled when its caller drops it.
-    pub(super) async fn cancellable(&self, purpose: For) -> Result<Cancellable, StoreError> {
-        let client = self.connection(purpose).await?;
+    pub(super) async fn cancellable(&self, pool: PoolKind) -> Result<Cancellable, StoreError> {
+        let client = self.connection(pool).await?;
         Ok(Cancellable { client: Some(client), tls: self.tls.clone(), is_done: false })
     }
 
     /// Waits for `work` while the server answers on a new connection. A slow statement ends by its own time-out; a silent server is
     /// an error. Dropped work must not return its connection to the pool.
-    pub(super) async fn attended<T>(
+    pub(super) async fn with_watchdog<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {

@@ -11,7 +11,7 @@ use super::{
     effects::Effect,
     outbox::PassedOver,
     overdue::OverdueKey,
-    pool::{End, For, Question, TransactionLimits, count},
+    pool::{End, PoolKind, StatementCall, TransactionLimits, count},
     schedule::ScheduleUse,
 };
 use crate::{
@@ -64,7 +64,8 @@ impl Store {
         without: &PassedOver,
     ) -> Result<Outbox, StoreError> {
         const SQL: &str = include_str!("../../sql/outbox_waiting.sql");
-        let parameters: [&(dyn ToSql + Sync); 3] = [&most, &without.undeleted, &without.floor];
+        let parameters: [&(dyn ToSql + Sync); 3] =
+            [&most, &without.undeleted, &without.low_watermark];
         let row = self.one("outbox_waiting", SQL, &parameters).await?;
         Ok(Outbox {
             events: count(&row, "events"),
@@ -265,9 +266,10 @@ impl Store {
     /// `closures` or the right to read it is missing, or the query fails or takes longer than 10 s.
     pub async fn last_hour(&self) -> Result<LastHour, StoreError> {
         const SQL: &str = include_str!("../../sql/last_hour.sql");
-        let question = Question::new("last_hour", SQL, &[]);
-        let rows =
-            self.in_transaction(For::Anything, FORECAST_LIMITS, question, End::Rollback).await?;
+        let question = StatementCall::new("last_hour", SQL, &[]);
+        let rows = self
+            .in_transaction(PoolKind::Anything, FORECAST_LIMITS, question, End::Rollback)
+            .await?;
         let of =
             |kind: &'static str| rows.iter().filter(move |row| row.get::<_, &str>("kind") == kind);
         let most =

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     graph::Count,
-    status::{DatabaseReading, Known, Word, lateness},
+    status::{DatabaseReading, Known, StatusLevel, lateness},
     text::{about, printable},
     topology::Topology,
 };
@@ -126,10 +126,10 @@ impl Board {
     fn of(topology: &Topology, moment: &Moment) -> Self {
         let (reading, state) = (&moment.reading, &moment.state);
         let (word, tone) = match state.word {
-            Word::Ok => ("OK", Tone::Ok),
-            Word::Look => ("LOOK", Tone::Look),
-            Word::Late => ("LATE", Tone::Bad),
-            Word::Down => ("DOWN", Tone::Bad),
+            StatusLevel::Ok => ("OK", Tone::Ok),
+            StatusLevel::Look => ("LOOK", Tone::Look),
+            StatusLevel::Late => ("LATE", Tone::Bad),
+            StatusLevel::Down => ("DOWN", Tone::Bad),
         };
         let mut unknown = Vec::new();
         if let Known::Unknown(why) = &reading.database {
@@ -158,7 +158,7 @@ impl Board {
     }
 }
 
-fn database_facts(database: &DatabaseReading, word: Word) -> Vec<Fact> {
+fn database_facts(database: &DatabaseReading, word: StatusLevel) -> Vec<Fact> {
     let closings = &database.closings;
     let window = about(Duration::try_from_secs_f64(closings.window_s).unwrap_or_default());
     let mut facts = Vec::new();
@@ -168,7 +168,7 @@ fn database_facts(database: &DatabaseReading, word: Word) -> Vec<Fact> {
         } else {
             format!("the oldest by {}", about(Duration::from_secs(due.oldest_s)))
         };
-        let tone = if word == Word::Late { Tone::Bad } else { Tone::Calm };
+        let tone = if word == StatusLevel::Late { Tone::Bad } else { Tone::Calm };
         facts.push(Fact { name: "Overdue now", value: more(due.more, due.overdue), note, tone });
     }
     let lateness = if closings.closed == 0 {

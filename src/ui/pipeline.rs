@@ -11,7 +11,7 @@ use super::{
 use crate::{
     graph::{Count, Graph, Kind, Live, Node},
     plan::{generation::number_of, snapshot::QueueStats},
-    status::Word,
+    status::StatusLevel,
     topology::Topology,
 };
 
@@ -193,7 +193,7 @@ fn database(moment: &Moment) -> Place {
         shown.numbers.push(("overdue", number(due.overdue)));
     }
     shown.numbers.push(("outbox", number(database.outbox.events)));
-    let is_late = moment.state.word == Word::Late;
+    let is_late = moment.state.word == StatusLevel::Late;
     let (word, tone) = match database.obstacle {
         Some(_) => ("orders are held", Tone::Bad),
         None if is_late => ("orders are late", Tone::Bad),

@@ -16,7 +16,7 @@ use crate::{
     objects::{Objects, Queue, routing::route},
     plan::{
         generation::is_of,
-        own_queues::{Hold, Kind, role},
+        own_queues::{DelayQueueKind, Kind, role},
         snapshot::{QueueStats, Snapshot},
     },
     text::counted,
@@ -61,8 +61,10 @@ fn key_out_of(
     timeout: &Timeout,
 ) -> Option<String> {
     match role {
-        Kind::Delay(Hold::Level(level)) => Some(format!("{level}.{}", timeout.name)),
-        Kind::Delay(Hold::Digit(_)) => Some(topology.key_through_the_ladder(objects, timeout)),
+        Kind::Delay(DelayQueueKind::Level(level)) => Some(format!("{level}.{}", timeout.name)),
+        Kind::Delay(DelayQueueKind::Digit(_)) => {
+            Some(topology.key_through_the_ladder(objects, timeout))
+        }
         Kind::Business | Kind::Parked => None,
     }
 }

@@ -7,9 +7,9 @@ use crate::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     objects::{Binding, DELAYED_MESSAGE, Queue},
     plan::{
-        Change, Difference, Draining, Drains, Note, Plan, Reason, Refusal, Step, count_of,
+        Change, Difference, DrainStatus, Draining, Note, Plan, Reason, Refusal, Step, count_of,
         generation::{Resolved, number_of},
-        own_queues::{Hold, Kind, kind},
+        own_queues::{DelayQueueKind, Kind, kind},
         snapshot::SLOTS,
     },
     text::counted,
@@ -83,7 +83,7 @@ fn note(note: &Note) -> Option<Diagnostic> {
 fn draining(Draining { queue, messages, drains }: &Draining) -> Diagnostic {
     let message = format!("it is retired and holds {} {drains}", count_of(*messages));
     let severity = match drains {
-        Drains::Unconsumed { .. } => Severity::Warning,
+        DrainStatus::Unconsumed { .. } => Severity::Warning,
         _ => Severity::Note,
     };
     Diagnostic::new("draining", severity, on(queue), message)
@@ -192,10 +192,10 @@ impl Shape<'_> {
             return why.to_owned();
         }
         match kind(self.topology, &self.resolved.objects, queue) {
-            Some(Kind::Delay(Hold::Level(level))) => {
+            Some(Kind::Delay(DelayQueueKind::Level(level))) => {
                 format!("notices for level {level} are parked instead of delayed")
             }
-            Some(Kind::Delay(Hold::Digit(_))) => {
+            Some(Kind::Delay(DelayQueueKind::Digit(_))) => {
                 "notices whose delay has this digit are parked instead of delayed".to_owned()
             }
             Some(Kind::Parked) => "parked messages are lost".to_owned(),

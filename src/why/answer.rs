@@ -9,7 +9,7 @@ use super::reading::{Closure, OrderReading, Seen};
 use crate::{
     condition::{self, ON_ITS_WAY, obstacle::Obstacle},
     order::Outcome,
-    status::Word,
+    status::StatusLevel,
     text::{about, one_line, option},
 };
 
@@ -123,7 +123,7 @@ impl Answer {
                 next: None,
             };
         }
-        let general = reading.general.as_ref().filter(|state| state.word != Word::Ok);
+        let general = reading.general.as_ref().filter(|state| state.word != StatusLevel::Ok);
         if let Some(state) = general {
             return Self { text: format!("{is}: {}", state.reason), next: state.next.clone() };
         }

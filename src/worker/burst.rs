@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    decisions::{batch::Running, recently_closed::RecentlyClosed},
+    decisions::{batch::BurstProgress, recently_closed::RecentlyClosed},
     order::{OrderId, Outcome},
     store::clock::DatabaseTime,
 };
@@ -25,7 +25,7 @@ enum Phase {
     /// No burst runs. A request is accepted from this instant on, if there is one.
     Idle(Option<Instant>),
     /// A burst was requested, and is not over.
-    Runs(Running),
+    Runs(BurstProgress),
 }
 
 /// The bursts of one effect, as the reader and the consumers share them.
@@ -60,7 +60,7 @@ impl Burst {
         let begins = self.state.send_if_modified(|state| {
             let begins = matches!(*state, Phase::Idle(from) if from <= Some(now));
             if begins {
-                *state = Phase::Runs(Running { moved: now, passed: None });
+                *state = Phase::Runs(BurstProgress { moved: now, passed: None });
             }
             begins
         });
@@ -113,7 +113,7 @@ impl Burst {
     }
 
     /// The burst that messages wait for: it runs, and closed an order recently.
-    pub(super) fn awaited(&self, now: Instant) -> Option<Running> {
+    pub(super) fn awaited(&self, now: Instant) -> Option<BurstProgress> {
         match *self.state.borrow() {
             Phase::Runs(running) if now < running.given_up_at() => Some(running),
             _ => None,

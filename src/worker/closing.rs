@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    decisions::verdict::{Isolation, Suspect, Verdict, acquit, any_closed},
+    decisions::verdict::{BatchBisector, FailureScope, Verdict, acquit, any_closed},
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,
@@ -28,14 +28,14 @@ use crate::{
     telemetry,
     topology::Topology,
     wire::Traces,
-    worker::turns::{Turn, Turns},
+    worker::contention::{BlockingPermit, ContentionLimiter},
 };
 
 /// Attempts at the same part before a deadlock is searched for row by row.
 const ATTEMPTS: u32 = 3;
 /// Longest random wait between these attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Other parts that are tried after as many orders have failed as `Suspect` allows. Halving 4,000 down to a single order
+/// Other parts that are tried after as many orders have failed as `FailureScope` allows. Halving 4,000 down to a single order
 /// takes half of these parts.
 const ELSEWHERE: usize = 24;
 /// Lock time-out of a statement of a burst, instead of the usual 50 ms: no message waits for it, and similar statements lock
@@ -90,7 +90,7 @@ pub(crate) struct Closer {
     /// Connections that it may use, so that other effects have some left, however long its statements take. It needs at least
     /// two: an order that waits for its stock must not stop the rest.
     share: Semaphore,
-    turns: Turns,
+    contention: ContentionLimiter,
 }
 
 impl Closer {
@@ -108,7 +108,7 @@ impl Closer {
             was_paused: AtomicBool::default(),
             one_at_a_time: tokio::sync::Mutex::default(),
             share: Semaphore::new(share),
-            turns: Turns::default(),
+            contention: ContentionLimiter::default(),
         }
     }
 
@@ -161,15 +161,15 @@ impl Closer {
     }
 
     /// A turn for one busy order; none if another order has it, or the turns are paused.
-    pub(crate) fn turn(&self, now: Instant) -> Option<Turn> {
-        self.turns.next(now)
+    pub(crate) fn turn(&self, now: Instant) -> Option<BlockingPermit> {
+        self.contention.next(now)
     }
 
     /// Returns the outcome of the order. It waits in PostgreSQL's queue for each row of its stock. If other sessions lock
     /// these rows one after the other, a statement that skips locked rows rarely finds all of them unlocked.
     pub(crate) async fn outcome_in_turn(
         &self,
-        turn: Turn,
+        turn: BlockingPermit,
         id: &OrderId,
         traces: &Traces,
         timeout: &str,
@@ -188,7 +188,7 @@ impl Closer {
         ids: &[OrderId],
         asked: Asked<'_>,
     ) -> Result<Vec<Outcome>, StoreError> {
-        let mut batch = Isolation::new(ids.len(), Outcome::Unknown, ELSEWHERE);
+        let mut batch = BatchBisector::new(ids.len(), Outcome::Unknown, ELSEWHERE);
         let mut works_without_orders = false;
         let mut limit = None;
         let (mut is_begun, mut waited) = (false, Duration::ZERO);
@@ -236,7 +236,7 @@ impl Closer {
                 works_without_orders = true;
             }
             let alone = error.alone();
-            if alone.suspect == Suspect::Slow {
+            if alone.suspect == FailureScope::Slow {
                 limit = Some(self.store.timing().slow_part);
             }
             if part.len() == 1 && asked.path == ClosingPath::Message {

@@ -17,13 +17,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::{
     backoff::{pause_after, reached},
-    consume::inlet::{Bodies, Delivered, Inlet, Receipt},
+    consume::delivery_channels::{Bodies, Delivered, DeliveryChannels, Receipt},
     context::ConsumerContext,
     health::{ALIVE_WITHIN, Task, Work},
     limits,
     log_lines::{LINE_EVERY, ParkedLines, Why},
-    on_their_way::{Heard, OnTheirWay},
     session::SessionEnd,
+    unconfirmed::{PublishEvent, UnconfirmedPublishes},
 };
 use crate::{
     decisions::{disposition::ParkReason, timer_queue::TimerQueue},
@@ -61,12 +61,12 @@ struct Hop {
 
 struct Delaying {
     context: ConsumerContext,
-    inlet: Inlet,
+    channels: DeliveryChannels,
     /// Deliveries without their bodies; they are redelivered with their bodies.
     without_body: Vec<Receipt>,
     /// Copies that must be sent at an instant.
     waiting: TimerQueue<PassedOn>,
-    copies: OnTheirWay<PassedOn>,
+    copies: UnconfirmedPublishes<PassedOn>,
     parked: ParkedLines,
     parked_reported: Option<Instant>,
     alive: Task,
@@ -75,14 +75,14 @@ struct Delaying {
 /// Consumes until a stop is requested or the subscription ends; then requeues unsettled messages.
 pub(super) async fn delay(
     context: ConsumerContext,
-    inlet: Inlet,
+    channels: DeliveryChannels,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let copies = OnTheirWay::new(Arc::clone(&context.outlet), &context.worker.timing);
+    let copies = UnconfirmedPublishes::new(Arc::clone(&context.publishers), &context.worker.timing);
     let mut delaying = Delaying {
         alive: context.worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
-        inlet,
+        channels,
         without_body: Vec::new(),
         waiting: TimerQueue::default(),
         copies,
@@ -93,7 +93,7 @@ pub(super) async fn delay(
         Ok(()) => delaying.drain().await,
         Err(error) => Err(error),
     };
-    let closed = delaying.inlet.close().await;
+    let closed = delaying.channels.close().await;
     worked.and(closed.map_err(SessionEnd::from))
 }
 
@@ -108,14 +108,14 @@ impl Delaying {
                 self.parked_reported = Some(Instant::now());
             }
             let receives =
-                !self.inlet.is_full() && self.copies.len() < MAX_COPIES + self.copies.silent();
+                !self.channels.is_full() && self.copies.len() < MAX_COPIES + self.copies.silent();
             if receives || !self.without_body.is_empty() {
-                self.inlet.renew();
+                self.channels.renew();
             }
-            if !self.inlet.is_outdated() {
+            if !self.channels.is_outdated() {
                 // A requeue before this would redeliver them on a channel without bodies.
                 for receipt in std::mem::take(&mut self.without_body) {
-                    self.inlet.give_back(receipt);
+                    self.channels.give_back(receipt);
                 }
             }
             tokio::select! {
@@ -127,7 +127,7 @@ impl Delaying {
                         self.send(copy);
                     }
                 }
-                delivered = self.inlet.next(if receives { MAX_COPIES } else { 0 }) => self.take(delivered?),
+                delivered = self.channels.next(if receives { MAX_COPIES } else { 0 }) => self.take(delivered?),
                 _ = look.tick() => self.look()?,
             }
         }
@@ -140,7 +140,7 @@ impl Delaying {
         if self.copies.work_again(Instant::now()) && health.works(Work::Copies, timeout) {
             telemetry::copies_work(timeout);
         }
-        Ok(self.inlet.check()?)
+        Ok(self.channels.check()?)
     }
 
     fn take(&mut self, delivered: Vec<Delivered>) {
@@ -153,13 +153,13 @@ impl Delaying {
                     let why = Why { class: ParkReason::Unreadable, text };
                     self.park(receipt, label, why);
                 }
-                Some(_) if self.inlet.bodies_of(&receipt) == Bodies::Small => {
-                    self.inlet.set_bodies(Bodies::Large);
+                Some(_) if self.channels.bodies_of(&receipt) == Bodies::Small => {
+                    self.channels.set_bodies(Bodies::Large);
                     self.without_body.push(receipt);
                 }
                 // The publisher forged that header, and the body was always empty.
                 _ => {
-                    self.inlet.waits(&mut receipt, true);
+                    self.channels.waits(&mut receipt, true);
                     let old = self.context.worker.topology.compat.as_ref();
                     let old = old.map_or("", |compat| compat.exchange.as_str());
                     let now = Instant::now();
@@ -183,7 +183,7 @@ impl Delaying {
         let ConsumerContext { worker, timeout, .. } = &self.context;
         worker.counters.parked(&timeout.name, &label, &why);
         self.parked.add(label, why);
-        self.inlet.dead_letter(receipt);
+        self.channels.dead_letter(receipt);
     }
 
     /// The message to publish, and when: it waits nowhere longer than it should.
@@ -223,17 +223,17 @@ impl Delaying {
         self.copies.send(&place, message, copy);
     }
 
-    fn heard(&mut self, heard: Heard<PassedOn>) {
+    fn heard(&mut self, heard: PublishEvent<PassedOn>) {
         let now = Instant::now();
         let (mut copy, error) = match heard {
-            Heard::Confirmed(copy) => {
-                self.inlet.ack(copy.receipt);
+            PublishEvent::Confirmed(copy) => {
+                self.channels.ack(copy.receipt);
                 let ConsumerContext { worker, timeout, .. } = &self.context;
                 return worker.counters.put_back(&timeout.name);
             }
-            Heard::Silence(error) => return self.report(&error, now),
-            Heard::GivenUp(copy) => return self.inlet.give_back(copy.receipt),
-            Heard::Failed(copy, error) => (copy, error),
+            PublishEvent::ConfirmOverdue(error) => return self.report(&error, now),
+            PublishEvent::Abandoned(copy) => return self.channels.give_back(copy.receipt),
+            PublishEvent::Failed(copy, error) => (copy, error),
         };
         if let (Some(route), PublishError::Returned { .. }) = (&copy.step.route, &error) {
             self.context.levels.returned(route, now);

@@ -3,10 +3,10 @@
 
 mod batch;
 mod delivery;
-mod desk;
-pub(super) mod inlet;
+pub(super) mod delivery_channels;
 mod log;
 mod outage;
+mod queue_consumer;
 mod queues;
 mod waiting;
 
@@ -32,14 +32,14 @@ use super::{
     session::SessionEnd,
 };
 use crate::{
-    messaging::{Link, publish::outlet::Outlet},
+    messaging::{Link, publish::publisher_pool::PublisherPool},
     plan::generation::{is_of, number_of},
     shutdown::Stop,
     telemetry,
     text::error_chain,
     topology::{Timeout, level_routes::LevelRoutes, taken_over_exchange::WORD},
 };
-use inlet::{Bodies, Inlet};
+use delivery_channels::{Bodies, DeliveryChannels};
 use queues::Known;
 
 /// Shortest pause before a queue is consumed again after a failure: each attempt writes lines to the broker's log.
@@ -61,7 +61,7 @@ struct Consumer {
 struct Consumers {
     worker: Arc<Worker>,
     link: Arc<Link>,
-    outlet: Arc<Outlet>,
+    publishers: Arc<PublisherPool>,
     levels: Arc<Levels>,
     /// Levels that the broker routed to when it was last asked.
     routes: LevelRoutes,
@@ -87,12 +87,13 @@ pub(super) async fn consume(
     link: Arc<Link>,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
-    let outlet = Arc::new(Outlet::new(worker.address.clone(), "overdue worker: publishing"));
+    let publishers =
+        Arc::new(PublisherPool::new(worker.address.clone(), "overdue worker: publishing"));
     let stop = stop.child();
     let mut consumers = Consumers {
         worker,
         link,
-        outlet,
+        publishers,
         levels: Arc::default(),
         routes: LevelRoutes::default(),
         asked_for_levels: JoinSet::new(),
@@ -226,7 +227,7 @@ impl Consumers {
             worker: Arc::clone(&self.worker),
             timeout: timeout.clone(),
             queue: queue.to_owned(),
-            outlet: Arc::clone(&self.outlet),
+            publishers: Arc::clone(&self.publishers),
             levels: Arc::clone(&self.levels),
             prefetch: limits::prefetch(&self.worker.settings, timeout),
         };
@@ -337,19 +338,19 @@ async fn serve(
         let link = Arc::new(Link::open(&worker.address, &purpose).await?);
         link.gather_deliveries(limits::gathering(&worker.topology));
         let bodies = if is_compat { Bodies::Small } else { Bodies::Notices };
-        let inlet = Inlet::open(&link, queue, context.prefetch, bodies).await?;
-        Ok::<_, SessionEnd>((link, inlet))
+        let channels = DeliveryChannels::open(&link, queue, context.prefetch, bodies).await?;
+        Ok::<_, SessionEnd>((link, channels))
     };
-    let (link, inlet) = tokio::select! {
+    let (link, channels) = tokio::select! {
         () = stop.requested() => return Ok(()),
         open = opening => open?,
     };
     // The receiver is gone if the session has ended.
     let _listens = opened.send(queue.clone());
     let result = if is_compat {
-        compat::delay(context, inlet, stop).await
+        compat::delay(context, channels, stop).await
     } else {
-        desk::consume(context, inlet, stop).await
+        queue_consumer::consume(context, channels, stop).await
     };
     if let Some(link) = Arc::into_inner(link) {
         link.close().await;

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     administration::Management,
     config::{EventsSettings, ScheduleSettings, WorkerSettings},
-    messaging::{BrokerAddress, publish::outlet::Outlet},
+    messaging::{BrokerAddress, publish::publisher_pool::PublisherPool},
     spans::Spans,
     store::{Store, clock::DatabaseClock, effects::Effect, outbox::PassedOver},
     telemetry,
@@ -167,7 +167,7 @@ pub(crate) struct ConsumerContext {
     pub(crate) timeout: Timeout,
     /// The consumed queue: one generation of the timeout's queue.
     pub(super) queue: String,
-    pub(super) outlet: Arc<Outlet>,
+    pub(super) publishers: Arc<PublisherPool>,
     pub(super) levels: Arc<Levels>,
     /// Limit of unsettled deliveries per channel.
     pub(super) prefetch: u16,

@@ -43,19 +43,19 @@ pub const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Events that are not in the log yet: the first event is logged at once, and then one line in ten seconds covers all others.
 #[derive(Debug)]
-pub struct Seldom<T> {
+pub struct RateLimitedLog<T> {
     last: Option<Instant>,
     things: usize,
     first: Option<T>,
 }
 
-impl<T> Default for Seldom<T> {
+impl<T> Default for RateLimitedLog<T> {
     fn default() -> Self {
         Self { last: None, things: 0, first: None }
     }
 }
 
-impl<T> Seldom<T> {
+impl<T> RateLimitedLog<T> {
     /// Adds events; a line shows the first event since the last line.
     pub fn add(&mut self, things: usize, first: T) {
         self.things += things;
@@ -67,7 +67,7 @@ impl<T> Seldom<T> {
         self.due_after(LINE_EVERY, now)
     }
 
-    /// Like [`Seldom::due`], with one line per `every`.
+    /// Like [`RateLimitedLog::due`], with one line per `every`.
     pub(super) fn due_after(&mut self, every: Duration, now: Instant) -> Option<(usize, T)> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < every) {
             return None;

@@ -18,7 +18,7 @@ use super::{
     health::{Task, Work},
 };
 use crate::{
-    decisions::floor::Floor,
+    decisions::low_watermark::LowWatermark,
     messaging::PublishError,
     shutdown::Stop,
     store::{
@@ -84,7 +84,7 @@ struct Passed {
     returned: usize,
     /// It has read every row.
     is_whole: bool,
-    /// It was a look at everything, also of what is below the floor.
+    /// It was a look at everything, also of what is below the low watermark.
     is_look: bool,
 }
 
@@ -100,7 +100,7 @@ struct Leader<'a> {
     database: OutgoingSession,
     engine: Engine,
     undeleted: Undeleted,
-    floor: Floor,
+    low_watermark: LowWatermark,
     /// The parts that this session publishes, and those that others do.
     parts: Vec<String>,
     others: Vec<String>,
@@ -180,7 +180,7 @@ async fn in_one_session<S: Source>(
         database: OutgoingSession::open(&worker.store).await?,
         engine: Engine::new(worker, S::PURPOSE),
         undeleted: Undeleted::new(worker.timing.undeleted_again),
-        floor: Floor::default(),
+        low_watermark: LowWatermark::default(),
         parts: Vec::new(),
         others,
         lead_at: Instant::now(),
@@ -205,7 +205,7 @@ async fn in_one_session<S: Source>(
             Err(error) if backoff.is_longest() && !session.has_to_last() => return Err(error),
             Err(error) => {
                 failed(worker, source, &error);
-                session.floor.look_soon();
+                session.low_watermark.look_soon();
                 stop.pause(backoff.pause()).await;
             }
         }
@@ -228,7 +228,7 @@ impl Leader<'_> {
         self.lead_at = Instant::now() + IDLE;
         let more = self.database.lead(table, &self.others).await?;
         if !more.is_empty() {
-            self.floor.look_soon();
+            self.low_watermark.look_soon();
         }
         self.others.retain(|part| !more.contains(part));
         self.parts.extend(more);
@@ -243,8 +243,8 @@ impl Leader<'_> {
         stop: &Stop,
     ) -> Result<Passed, OutgoingError> {
         let began = Instant::now();
-        let is_look = self.floor.is_due(began, self.look_every);
-        let mut after = if is_look { 0 } else { self.floor.row() };
+        let is_look = self.low_watermark.is_due(began, self.look_every);
+        let mut after = if is_look { 0 } else { self.low_watermark.row() };
         let mut passed = Passed { is_whole: after == 0, is_look, ..Passed::default() };
         self.undeleted.try_again(&self.database).await?;
         let (mut last_of_all, mut is_cut) = (None, false);
@@ -257,7 +257,7 @@ impl Leader<'_> {
                 return Err(OutgoingError::Elsewhere(reason));
             }
             if let Some(last) = last {
-                self.floor.saw(last);
+                self.low_watermark.saw(last);
                 last_of_all = Some(last);
             }
             let Published { mut fates, has_more, failure } = self.engine.publish(rows, stop).await;
@@ -275,15 +275,15 @@ impl Leader<'_> {
             }
         }
         passed.is_whole &= !is_cut;
-        // What is left is above the floor until the next look at everything.
+        // What is left is above the low watermark until the next look at everything.
         let left_none = passed.left.is_none() && passed.returned == 0;
-        if !is_cut && (is_look || left_none && self.floor.is_far_below()) {
-            // Rows that are left may be below the floor.
+        if !is_cut && (is_look || left_none && self.low_watermark.is_far_below()) {
+            // Rows that are left may be below the low watermark.
             let last = last_of_all.filter(|_| passed.left.is_none());
-            self.floor.looked(last, self.database.writers(S::TABLE).await?);
+            self.low_watermark.looked(last, self.database.writers(S::TABLE).await?);
         }
         if is_look && is_cut {
-            self.floor.look_soon();
+            self.low_watermark.look_soon();
         }
         if is_look {
             self.look_every = match passed.left {

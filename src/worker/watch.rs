@@ -17,7 +17,7 @@ use super::{
 use crate::{
     administration::{Management, ManagementError},
     condition::ON_ITS_WAY,
-    decisions::readiness::Suspect,
+    decisions::readiness::StallCheck,
     diagnostic::{Diagnostic, Severity},
     plan::{
         generation::number_of,
@@ -118,11 +118,11 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
     observed::overdue(&effect.name, shown);
     let bound = worker.settings.stuck_after.as_duration();
     let stuck = match worker.health.progress(&effect.name).suspect(Instant::now(), bound) {
-        Suspect::None => None,
+        StallCheck::None => None,
         // Orders that are overdue only by a leap do not show that the worker is stuck.
         _ if is_paused || worker.clock.leap(Instant::now()).is_some() => None,
-        Suspect::All => worker.store.stuck_for(effect, now, None, bound).await?,
-        Suspect::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
+        StallCheck::All => worker.store.stuck_for(effect, now, None, bound).await?,
+        StallCheck::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
     // The last query: a session that rewrites its table locks it, and then nothing is closed.

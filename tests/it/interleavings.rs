@@ -10,7 +10,7 @@ use std::{collections::VecDeque, sync::LazyLock};
 use futures_util::{StreamExt, stream};
 use overdue::internals::{
     effect::{Description, Statements},
-    floor::Floor,
+    low_watermark::LowWatermark,
 };
 
 use self::stepped::{
@@ -343,7 +343,7 @@ fn relays(actors: fn() -> Vec<Actor>) -> Case {
 
 /// Looks at everything three times, and says what it passes over from then on. What it has claimed is published and deleted at once.
 fn looking(knows_writers: bool) -> Actor {
-    let (mut step, mut last, mut floor) = (0, None, Floor::default());
+    let (mut step, mut last, mut floor) = (0, None, LowWatermark::default());
     let script = move |answer: Option<&Answer>| {
         step += 1;
         match (step, answer) {

@@ -101,7 +101,7 @@ async fn under_an_old_snapshot_a_claim_does_not_read_what_is_gone() {
     );
     world.sql(&write).await;
     let worker = world.worker();
-    let floor = async || worker.worker.passed_over().floor;
+    let floor = async || worker.worker.passed_over().low_watermark;
     until("all are gone", floor, |floor| *floor == EVENTS).await;
     let (whole, asked) = (blocks(&client, 0).await, blocks(&client, EVENTS).await);
     assert!(whole > 10 * asked, "{asked} of {whole} blocks");
@@ -123,7 +123,7 @@ async fn the_floor_rises_before_the_next_look_at_everything() {
         "INSERT INTO outbox (event, order_id) SELECT 'e', 'o-' || n FROM generate_series(1, {EVENTS}) n"
     );
     world.sql(&write).await;
-    let floor = async || worker.worker.passed_over().floor;
+    let floor = async || worker.worker.passed_over().low_watermark;
     until("all are gone", floor, |floor| *floor > EVENTS / 2).await;
     until_published(&world).await;
     worker.stop().await;

@@ -262,7 +262,8 @@ async fn a_refused_event_that_cannot_be_moved_waits_for_its_pause_and_others_do_
     full_and_stuck(&world, &wire).await;
     let other = wire.listen("orders.events", "#").await;
     let hour = Duration::from_hours(1); // data: no further attempt
-    let timing = Timing { place_pause_first: hour, place_silence: hour, ..Timing::often() };
+    let timing =
+        Timing { destination_pause_first: hour, destination_silence: hour, ..Timing::often() };
     let address = world.address().with_timing(Arc::new(timing));
     let _worker = world.worker_at(address, &world.services.database_url(None), settings());
     let mut seen = BTreeMap::new();

@@ -10,7 +10,7 @@ use overdue::internals::{
     topology::level::{Lead, Level, best_level},
     topology::route::{LONGEST_IN_HAND, Route},
     worker::{
-        batch::{Batches, Running},
+        batch::{BatchPolicy, BurstProgress},
         disposition::{Disposition, Tries, Unseen, Waits, decide},
         timer_queue::TimerQueue,
     },
@@ -152,7 +152,7 @@ fn any_levels() -> impl Strategy<Value = Vec<Level>> {
 fn nothing_waits_for_company_unless_the_database_has_a_batch() {
     let (first, age) = (Instant::now(), Duration::from_millis(20));
     let linger = Duration::from_millis(3);
-    let batches = |closing| Batches { closing, at_once: 2, linger, age, burst: None };
+    let batches = |closing| BatchPolicy { closing, at_once: 2, linger, age, burst: None };
     let at = |closing, is_full| batches(closing).next(first, is_full);
     assert_eq!(at(0, false), Some(first + linger));
     assert_eq!(at(0, true), Some(first));
@@ -166,8 +166,8 @@ fn nothing_waits_for_company_unless_the_database_has_a_batch() {
 fn a_batch_waits_for_a_burst_that_may_close_it() {
     let (first, ms) = (Instant::now(), Duration::from_millis);
     let batches = |closing, passed| {
-        let burst = Running { moved: first + ms(100), passed };
-        Batches { closing, at_once: 2, linger: ms(0), age: ms(20), burst: Some(burst) }
+        let burst = BurstProgress { moved: first + ms(100), passed };
+        BatchPolicy { closing, at_once: 2, linger: ms(0), age: ms(20), burst: Some(burst) }
     };
     let given_up = batches(0, None).burst.expect("it is there").given_up_at();
     let at = |passed| [false, true].map(|is_full| batches(1, passed).next(first, is_full));

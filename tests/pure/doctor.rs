@@ -12,8 +12,8 @@ use overdue::internals::{
     diagnostic::{Diagnostic, Fix, Severity, Subject},
     doctor::{
         Alarm, AlertFacts, AmqpConnection, ApiFacts, CHECKS, DoctorReport, EffectPlan, Encryption,
-        Facts, Gap, HeldBy, Holder, Outbox, Permission, RefusedName, Replicas, Scan, Scheduled,
-        Server, Session, Skew, Sweep, User, ZonelessTrigger, diagnose, is_loopback,
+        Facts, HeldBy, Holder, Outbox, Permission, ProbeError, RefusedName, Replicas, Scan,
+        Scheduled, Server, Session, Skew, Sweep, User, ZonelessTrigger, diagnose, is_loopback,
     },
     obstacle::{Attempt, Kind, Obstacle},
     permissions::{Right, Role},
@@ -108,17 +108,17 @@ fn connection_and_management_api() {
     }
     // The cause is an error once; each dependent check has a line.
     table.row("no management API", |it| {
-        let gap = Gap::new("connection refused", "start it");
+        let gap = ProbeError::new("connection refused", "start it");
         it.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
     });
     // A worker does not need it.
     table.row("a worker without a tag", |it| {
-        let gap = Gap::denied("user overdue may not read it", "ask an administrator");
+        let gap = ProbeError::denied("user overdue may not read it", "ask an administrator");
         it.broker.api = ApiFacts::unknown("overdue".to_owned(), gap);
     });
     table.row("permissions need another tag", |it| {
         it.broker.api.permissions =
-            Err(Gap::denied("it takes the tag administrator", "ask an administrator"));
+            Err(ProbeError::denied("it takes the tag administrator", "ask an administrator"));
     });
     insta::assert_snapshot!(table);
     for host in ["localhost", "127.0.0.1", "[::1]", "/run/postgresql", "127.8.9.10"] {
@@ -186,7 +186,9 @@ fn nodes_of_the_broker() {
         let alarm = Alarm { node, resource: resource.clone() };
         table.row(format!("alarm: {resource}"), |it| it.broker.api.alarms = Ok(vec![alarm]));
     }
-    table.row("plugins not known", |it| it.broker.api.plugins = Err(Gap::denied("no", "ask")));
+    table.row("plugins not known", |it| {
+        it.broker.api.plugins = Err(ProbeError::denied("no", "ask"))
+    });
     let shards = TWO_TIMEOUTS.replacen("name = \"unpaid\"", "shards = 2\nname = \"unpaid\"", 1);
     for (name, topology, kind) in [
         ("the plugin without use", TWO_TIMEOUTS, "x-delayed-message"),
@@ -439,7 +441,7 @@ fn the_server_of_the_database() {
 #[test]
 fn tables_and_effects() {
     let mut rows = Table::default();
-    let gap = || Gap::new("relation outbox does not exist", "see docs/effects.md");
+    let gap = || ProbeError::new("relation outbox does not exist", "see docs/effects.md");
     rows.row("no outbox", |it| {
         let database = &mut it.database;
         database.tables = Ok(vec![table("outbox", false, &[])]);

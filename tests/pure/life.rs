@@ -8,7 +8,7 @@ mod broker;
 use std::{collections::BTreeMap, time::Duration};
 
 use overdue::internals::{
-    plan::{Draining, Drains, Fingerprint, Plan, number_of},
+    plan::{DrainStatus, Draining, Fingerprint, Plan, number_of},
     topology::{Topology, file::QueueType},
 };
 use proptest::{
@@ -226,7 +226,7 @@ impl World {
             }
             let rest = self.rest(&topology);
             // The queue of a removed timeout goes with the exchange of the plugin.
-            let is_fed = |it: &Draining| matches!(it.drains, Drains::Fed { .. });
+            let is_fed = |it: &Draining| matches!(it.drains, DrainStatus::Fed { .. });
             if rest.is_at_rest() && rest.draining.iter().all(is_fed) {
                 prop_assert!(self.broker.is_empty());
                 let stay: Vec<String> = rest.draining.into_iter().map(|it| it.queue).collect();

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use overdue::internals::worker::log_lines::{LINE_EVERY, Seldom};
+use overdue::internals::worker::log_lines::{LINE_EVERY, RateLimitedLog};
 
 #[test]
 fn the_first_is_said_at_once_and_the_others_together() {
-    let (mut seldom, began) = (Seldom::default(), Instant::now());
+    let (mut seldom, began) = (RateLimitedLog::default(), Instant::now());
     assert_eq!(seldom.due(began), None);
     seldom.add(3, "a");
     assert_eq!(seldom.due(began), Some((3, "a")));

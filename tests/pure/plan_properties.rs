@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::internals::{
     objects::{Binding, Exchange, Objects, Queue},
-    plan::{Change, Drains, Plan, Snapshot, Step, diff, number_of},
+    plan::{Change, DrainStatus, Plan, Snapshot, Step, diff, number_of},
     topology::{self, Topology},
 };
 use proptest::{collection, prelude::*, sample::Index};
@@ -298,7 +298,7 @@ fn settles(broker: &Snapshot, topology: &Topology) -> Result<(), TestCaseError> 
     let (mut broker, rest) = at_rest(broker, topology)?;
     prop_assert!(rest.is_empty() && rest.notes.is_empty(), "{}", rest);
     for it in &rest.draining {
-        prop_assert!(matches!(it.drains, Drains::Fed { .. }), "{}", rest);
+        prop_assert!(matches!(it.drains, DrainStatus::Fed { .. }), "{}", rest);
         apply(&mut broker, &Change::DeleteQueue { queue: it.queue.clone(), lost: 0 });
     }
     for it in rest.retired_exchanges {

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use overdue::internals::{
     objects::{Argument, Binding, Exchange, exchange_mark, mark},
-    plan::{Clock, Draining, Drains, Plan, Snapshot, Step, diff, removal},
+    plan::{Clock, DrainStatus, Draining, Plan, Snapshot, Step, diff, removal},
     topology::Topology,
 };
 
@@ -309,7 +309,7 @@ a ladder | ladder | | -
 fn how_long_a_queue_drains_is_rounded_up() {
     let exact = ["750ms", "9999ms", "10001ms", "58500ms", "599500ms", "600001ms", "1798s"];
     let said = exact.map(|within| {
-        let drains = Drains::WhenDue { within: within.parse().expect("a TTL") };
+        let drains = DrainStatus::WhenDue { within: within.parse().expect("a TTL") };
         let line = Draining { queue: String::new(), messages: None, drains }.to_string();
         line.rsplit(' ').next().map(str::to_owned)
     });

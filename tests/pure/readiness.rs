@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use overdue::internals::worker::{
-    progress::{Progress, Suspect},
+    progress::{Progress, StallCheck},
     readiness::{Answer, Session, WorkerState},
 };
 
@@ -110,8 +110,8 @@ fn an_old_answer_does_not_count() {
 fn what_is_overdue_counts_against_a_worker_that_had_time_for_it() {
     let (began, bound) = (Instant::now(), Duration::from_mins(5));
     let after = |s| began + Duration::from_secs(s);
-    assert_eq!(Progress::Expected(began).suspect(after(299), bound), Suspect::None);
-    assert_eq!(Progress::Expected(began).suspect(after(300), bound), Suspect::All);
+    assert_eq!(Progress::Expected(began).suspect(after(299), bound), StallCheck::None);
+    assert_eq!(Progress::Expected(began).suspect(after(300), bound), StallCheck::All);
     let closed = Progress::Closed(after(10)).suspect(after(40), bound);
-    assert_eq!(closed, Suspect::Since(Duration::from_secs(30)));
+    assert_eq!(closed, StallCheck::Since(Duration::from_secs(30)));
 }

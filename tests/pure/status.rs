@@ -6,7 +6,7 @@ use overdue::internals::{
     obstacle::{Holder, Lock, Obstacle},
     status::{
         BrokerReading, BusinessQueue, Closings, DatabaseReading, Due, Failing, Known, Level,
-        MINUTES, Pause, Reading, State, WaitingEvents, WaitingNotices, Word, Wrong,
+        MINUTES, Pause, Reading, State, StatusLevel, WaitingEvents, WaitingNotices, Wrong,
     },
 };
 use proptest::prelude::*;
@@ -230,7 +230,7 @@ fn a_rest_below_the_grace_is_not_late() {
     assert_eq!(line(&changed(|it| waits(it, 5, 2))), "Ok: orders are closed on time | ");
     let rest = changed(|it| waits(it, 5, 60));
     assert_eq!(line(&rest), "Ok: orders are being closed; 5 orders overdue, by up to 60s | ");
-    assert_eq!(State::of(&changed(|it| waits(it, 5, 61))).word, Word::Late);
+    assert_eq!(State::of(&changed(|it| waits(it, 5, 61))).word, StatusLevel::Late);
 }
 
 /// The state and the known cause are reported within seconds.

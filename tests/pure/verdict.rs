@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    worker::verdict::{Failure, Isolation, MANY, Suspect, Verdict},
+    worker::verdict::{BatchBisector, Failure, FailureScope, MANY, Verdict},
 };
 use proptest::prelude::*;
 
@@ -18,17 +18,17 @@ fn failed(cause: &str) -> Outcome {
 const ELSEWHERE: usize = 24;
 
 /// Limit of orders that may fail alone.
-fn bearable(suspect: Suspect) -> usize {
-    if suspect == Suspect::Slow { 3 } else { MANY }
+fn most_individual_failures(suspect: FailureScope) -> usize {
+    if suspect == FailureScope::Slow { 3 } else { MANY }
 }
 
-fn suspect() -> impl Strategy<Value = Suspect> {
-    prop_oneof![Just(Suspect::Slow), Just(Suspect::Server)]
+fn suspect() -> impl Strategy<Value = FailureScope> {
+    prop_oneof![Just(FailureScope::Slow), Just(FailureScope::Server)]
 }
 
 /// A database in which a part with a bad order fails. Returns the outcomes and the number of statements.
 fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
-    let (outcomes, statements) = close_bearing(len, bad, Suspect::Order);
+    let (outcomes, statements) = close_bearing(len, bad, FailureScope::Order);
     (outcomes.expect("it is borne"), statements)
 }
 
@@ -36,9 +36,9 @@ fn close(len: usize, bad: &BTreeSet<usize>) -> (Vec<Outcome>, usize) {
 fn close_bearing(
     len: usize,
     bad: &BTreeSet<usize>,
-    suspect: Suspect,
+    suspect: FailureScope,
 ) -> (Option<Vec<Outcome>>, usize) {
-    let mut splitting = Isolation::new(len, Outcome::Unknown, ELSEWHERE);
+    let mut splitting = BatchBisector::new(len, Outcome::Unknown, ELSEWHERE);
     let mut statements = 0;
     while let Some(part) = splitting.next_part() {
         assert!(!part.is_empty());
@@ -56,7 +56,7 @@ fn close_bearing(
     (Some(splitting.into_outcomes()), statements)
 }
 
-fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, suspect: Suspect) {
+fn assert_others_closed(len: usize, bad: &BTreeSet<usize>, suspect: FailureScope) {
     let (outcomes, _) = close_bearing(len, bad, suspect);
     let outcomes = outcomes.unwrap_or_else(|| panic!("given up: {len} {bad:?}"));
     assert_eq!(outcomes.len(), len);
@@ -70,8 +70,8 @@ fn depth(len: usize) -> usize {
 }
 
 /// The sequence of parts if all orders fail.
-fn asked(len: usize, suspect: Suspect) -> Vec<Range<usize>> {
-    let mut splitting = Isolation::new(len, Outcome::Unknown, ELSEWHERE);
+fn asked(len: usize, suspect: FailureScope) -> Vec<Range<usize>> {
+    let mut splitting = BatchBisector::new(len, Outcome::Unknown, ELSEWHERE);
     let mut asked = Vec::new();
     while let Some(part) = splitting.next_part() {
         asked.push(part.clone());
@@ -86,8 +86,12 @@ fn asked(len: usize, suspect: Suspect) -> Vec<Range<usize>> {
 /// order proves nothing about the database.
 #[test]
 fn so_many_fail_alone_before_others_are_looked_for() {
-    let halves =
-        [(Suspect::Slow, 3), (Suspect::Server, MANY), (Suspect::Order, 32), (Suspect::Lock, 32)];
+    let halves = [
+        (FailureScope::Slow, 3),
+        (FailureScope::Server, MANY),
+        (FailureScope::Order, 32),
+        (FailureScope::Lock, 32),
+    ];
     for (suspect, alone) in halves {
         let asked = asked(64, suspect);
         let before = asked.iter().take_while(|part| part.start < 32);
@@ -99,7 +103,7 @@ fn so_many_fail_alone_before_others_are_looked_for() {
 
 #[test]
 fn elsewhere_is_the_last_part_and_the_largest_in_turn() {
-    let slow = asked(32, Suspect::Slow);
+    let slow = asked(32, FailureScope::Slow);
     let alone = [0..32, 0..16, 0..8, 0..4, 0..2, 0..1, 1..2, 2..4, 2..3];
     let elsewhere = [16..32, 24..32, 28..32, 16..24, 30..32, 8..16, 31..32];
     assert_eq!(slow[..alone.len()], alone);
@@ -109,13 +113,13 @@ fn elsewhere_is_the_last_part_and_the_largest_in_turn() {
 /// A pause, or a locked table: earlier outcomes are kept.
 #[test]
 fn what_is_given_up_has_one_outcome() {
-    let mut splitting = Isolation::new(8, Outcome::Unknown, ELSEWHERE);
+    let mut splitting = BatchBisector::new(8, Outcome::Unknown, ELSEWHERE);
     let whole = splitting.next_part().unwrap();
-    assert!(splitting.failed(whole, Suspect::Order, failed("57014")));
+    assert!(splitting.failed(whole, FailureScope::Order, failed("57014")));
     let first = splitting.next_part().unwrap();
     splitting.answered(first, vec![CLOSED; 4], true);
     let other = splitting.next_part().unwrap();
-    assert!(splitting.failed(other, Suspect::Order, failed("57014")));
+    assert!(splitting.failed(other, FailureScope::Order, failed("57014")));
     let third = splitting.next_part().unwrap();
     splitting.give_up(third, &Outcome::Busy);
     assert_eq!(splitting.next_part(), None);
@@ -126,8 +130,8 @@ fn what_is_given_up_has_one_outcome() {
 #[test]
 fn the_last_order_is_closed_however_many_before_it_fail() {
     for len in [4, 5, 22, 23, 500, 4_000] {
-        assert_others_closed(len, &(0..len - 1).collect(), Suspect::Slow);
-        assert_others_closed(len, &(0..len - 1).collect(), Suspect::Server);
+        assert_others_closed(len, &(0..len - 1).collect(), FailureScope::Slow);
+        assert_others_closed(len, &(0..len - 1).collect(), FailureScope::Server);
     }
 }
 
@@ -154,9 +158,9 @@ proptest! {
     #[test]
     fn a_database_that_closes_nothing_is_not_asked_for_long(len in 1_usize..4_000, suspect in suspect()) {
         let (outcomes, statements) = close_bearing(len, &(0..len).collect(), suspect);
-        prop_assert!(statements <= depth(len) + 2 * bearable(suspect) + ELSEWHERE, "{} statements", statements);
+        prop_assert!(statements <= depth(len) + 2 * most_individual_failures(suspect) + ELSEWHERE, "{} statements", statements);
         // A batch that was split to the end has an outcome for each order.
-        prop_assert!(outcomes.is_some() || len > bearable(suspect));
+        prop_assert!(outcomes.is_some() || len > most_individual_failures(suspect));
     }
 
     #[test]
@@ -193,10 +197,10 @@ fn id(n: usize) -> OrderId {
 #[test]
 fn orders_that_have_failed_alone_count_as_those_of_a_whole_batch() {
     for (suspect, counts) in [
-        (Suspect::Order, true),
-        (Suspect::Slow, true),
-        (Suspect::Server, false),
-        (Suspect::Lock, false),
+        (FailureScope::Order, true),
+        (FailureScope::Slow, true),
+        (FailureScope::Server, false),
+        (FailureScope::Lock, false),
     ] {
         let mut verdict = Verdict::default();
         let failure = Failure { suspect, cause: "OS001".to_owned(), reason: "refused".to_owned() };

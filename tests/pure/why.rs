@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use overdue::internals::{
     obstacle::{Holder, Lock},
     order::{FinalState, OrderId, Outcome},
-    status::{Known, Pause, State, Word},
+    status::{Known, Pause, State, StatusLevel},
     why::{Action, Answer, Closure, Event, Found, Notice, OrderReading, Parked, Seen},
 };
 
@@ -153,7 +153,7 @@ fn what_is_said_and_what_to_type() {
     add("late, and its notice waits", late(), &|it| it.notices = notice(ago(1_980), None));
     add("late, as all are", late(), &|it| {
         it.general = Some(State {
-            word: Word::Late,
+            word: StatusLevel::Late,
             reason: "9 orders are overdue, by up to 3m: no worker consumes orders.unpaid"
                 .to_owned(),
             next: Some("start `overdue run`, or look at its log".to_owned()),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::super::{Management, ManagementError, management::Named};
 use crate::{
-    doctor::facts::{Alarm, ApiFacts, Asked, Gap, Overview, Permission, Replicas, Skew},
+    doctor::facts::{Alarm, ApiFacts, Overview, Permission, ProbeError, Probed, Replicas, Skew},
     text::{length, quote},
 };
 
@@ -59,7 +59,7 @@ pub(super) async fn facts(
     }
 }
 
-fn asked<T>(answer: Result<T, ManagementError>) -> Asked<T> {
+fn asked<T>(answer: Result<T, ManagementError>) -> Probed<T> {
     answer.map_err(|error| gap(&error, "management"))
 }
 
@@ -68,21 +68,21 @@ const LOOK: &str =
     "run overdue doctor once with the management URL of an administrator (--management-url)";
 
 /// Explains a failed request; `tag` is the user tag that the request needs.
-fn gap(error: &ManagementError, tag: &str) -> Gap {
+fn gap(error: &ManagementError, tag: &str) -> ProbeError {
     match error {
-        ManagementError::Unreachable { address, reason, .. } => Gap::new(
+        ManagementError::Unreachable { address, reason, .. } => ProbeError::new(
             format!("the management API at {address} gives no answer ({reason})"),
             "correct broker.management_url, or: rabbitmq-plugins enable rabbitmq_management",
         ),
-        ManagementError::OtherProduct { .. } => Gap::new(
+        ManagementError::OtherProduct { .. } => ProbeError::new(
             error.to_string(),
             "write the URLs of a RabbitMQ into broker.url and broker.management_url",
         ),
-        ManagementError::Silent { address, within, .. } => Gap::new(
+        ManagementError::Silent { address, within, .. } => ProbeError::new(
             format!("the management API at {address} gives no answer within {}", length(*within)),
             "look at the load of the broker and in its log, and try again",
         ),
-        ManagementError::NotPermitted { user, step, .. } => Gap::denied(
+        ManagementError::NotPermitted { user, step, .. } => ProbeError::denied(
             format!("user {user} may not {step}: it takes the {tag} tag"),
             // The fix does not add the tag to this user: a worker should have the least rights.
             match tag {
@@ -90,37 +90,41 @@ fn gap(error: &ManagementError, tag: &str) -> Gap {
                 _ => LOOK.to_owned(),
             },
         ),
-        ManagementError::NoVirtualHost { vhost, .. } => Gap::new(
+        ManagementError::NoVirtualHost { vhost, .. } => ProbeError::new(
             format!("there is no virtual host {vhost}, or this user may not see it"),
             format!("rabbitmqctl add_vhost {}", quote(vhost)),
         ),
-        ManagementError::OnlyByAmqp { .. } => Gap::new(
+        ManagementError::OnlyByAmqp { .. } => ProbeError::new(
             error.to_string(),
             "overdue permissions prints the rabbitmqctl set_permissions that it takes",
         ),
-        ManagementError::OtherVirtualHost { .. } => Gap::new(
+        ManagementError::OtherVirtualHost { .. } => ProbeError::new(
             error.to_string(),
             "let the proxy pass the path as it came, or correct broker.management_url",
         ),
         ManagementError::NotFound { .. } => {
-            Gap::new(error.to_string(), "correct broker.management_url")
+            ProbeError::new(error.to_string(), "correct broker.management_url")
         }
-        ManagementError::NoExchangeType { fix, .. } => Gap::new(error.to_string(), *fix),
+        ManagementError::NoExchangeType { fix, .. } => ProbeError::new(error.to_string(), *fix),
         ManagementError::Refused { .. } | ManagementError::Unnameable { .. } => {
-            Gap::new(error.to_string(), "look in the log of the broker")
+            ProbeError::new(error.to_string(), "look in the log of the broker")
         }
     }
 }
 
 /// Explains a failed request about the virtual host. The overview was answered, so the user has the tag. `explained` is the gap
 /// of the list of its objects: that request also asks by AMQP whether the virtual host exists.
-fn gap_in_virtual_host(error: &ManagementError, vhost: &str, explained: Option<&Gap>) -> Gap {
+fn gap_in_virtual_host(
+    error: &ManagementError,
+    vhost: &str,
+    explained: Option<&ProbeError>,
+) -> ProbeError {
     match (error, explained) {
         (
             ManagementError::NoVirtualHost { .. } | ManagementError::NotFound { .. },
             Some(explained),
         ) => explained.clone(),
-        (ManagementError::NotPermitted { user, step, .. }, _) => Gap::denied(
+        (ManagementError::NotPermitted { user, step, .. }, _) => ProbeError::denied(
             format!("user {user} may not {step}: it may not use virtual host {vhost}"),
             "overdue permissions prints the rabbitmqctl set_permissions that it takes",
         ),

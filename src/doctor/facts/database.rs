@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{Asked, Encryption, Gap, Skew};
+use super::{Encryption, ProbeError, Probed, Skew};
 use crate::{condition::obstacle::Attempt, doctor::effect_plan::EffectPlan, text::length};
 
 /// The fix of a check that had no session.
@@ -18,29 +18,29 @@ pub struct DatabaseFacts {
     /// The result of a connection.
     pub session: Session,
     /// The tables of `overdue`.
-    pub tables: Asked<Vec<Table>>,
+    pub tables: Probed<Vec<Table>>,
     /// The schemas of the search path.
-    pub schemas: Asked<Vec<Schema>>,
+    pub schemas: Probed<Vec<Schema>>,
     /// The backlog of the outbox.
-    pub outbox: Asked<Outbox>,
+    pub outbox: Probed<Outbox>,
     /// The backlog of notices that order services write with `schedule()`.
-    pub scheduled: Asked<Scheduled>,
+    pub scheduled: Probed<Scheduled>,
     /// The plan of each effect, by name; an error if its SQL does not fit.
-    pub effects: Vec<(String, Asked<EffectPlan>)>,
+    pub effects: Vec<(String, Probed<EffectPlan>)>,
     /// The sweep of each effect, by name.
-    pub sweeps: Vec<(String, Asked<Sweep>)>,
+    pub sweeps: Vec<(String, Probed<Sweep>)>,
     /// Whether each effect can close overdue orders, by name; effects whose SQL does not fit are not tried.
-    pub attempts: Vec<(String, Asked<Attempt>)>,
+    pub attempts: Vec<(String, Probed<Attempt>)>,
     /// The transactions and slots that hold back VACUUM.
-    pub horizon: Asked<Horizon>,
+    pub horizon: Probed<Horizon>,
     /// The database's clock, compared with this machine's.
-    pub clock: Asked<Skew>,
+    pub clock: Probed<Skew>,
 }
 
 impl DatabaseFacts {
     /// All facts missing, because there is no session.
     pub fn unknown(address: String, loopback: bool, session: Session) -> Self {
-        let gap = Gap::new("no session", NO_SESSION);
+        let gap = ProbeError::new("no session", NO_SESSION);
         Self {
             address,
             loopback,

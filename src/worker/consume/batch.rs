@@ -16,7 +16,9 @@ use crate::{
     telemetry,
     topology::file::Gone,
     wire::Traces,
-    worker::{closing::until, context::ConsumerContext, session::SessionEnd, turns::Turn},
+    worker::{
+        closing::until, contention::BlockingPermit, context::ConsumerContext, session::SessionEnd,
+    },
 };
 
 /// A batch with the database's outcomes. `None` is a body that could not be read.
@@ -45,7 +47,7 @@ impl AtDatabase {
         &mut self,
         context: &Arc<ConsumerContext>,
         delivery: Delivery,
-        turn: Turn,
+        turn: BlockingPermit,
     ) {
         self.in_turn.spawn(answered(Arc::clone(context), vec![delivery], Some(turn)));
     }
@@ -69,7 +71,7 @@ impl AtDatabase {
 async fn answered(
     context: Arc<ConsumerContext>,
     batch: Vec<Delivery>,
-    turn: Option<Turn>,
+    turn: Option<BlockingPermit>,
 ) -> Answered {
     let outcomes = outcomes(&context, &batch, turn).await;
     let unseen = match &outcomes {
@@ -82,7 +84,7 @@ async fn answered(
 async fn outcomes(
     context: &ConsumerContext,
     batch: &[Delivery],
-    turn: Option<Turn>,
+    turn: Option<BlockingPermit>,
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let began = Instant::now();
     let worker = &context.worker;

@@ -10,8 +10,8 @@ use crate::{
     topology::route::Route,
     wire::{DueNotice, Received, Trace, Unreadable, headers},
     worker::{
-        consume::inlet::Receipt, context::Worker, log_lines::Why, traces_in_hand::TraceInHand,
-        turns::busy_for,
+        consume::delivery_channels::Receipt, contention::busy_for, context::Worker, log_lines::Why,
+        traces_in_hand::TraceInHand,
     },
 };
 
@@ -120,20 +120,20 @@ impl Delivery {
 }
 
 /// A delivery that is acked when its copy is confirmed.
-pub(super) struct Copied {
+pub(super) struct PendingRepublish {
     pub(super) delivery: Delivery,
-    pub(super) purpose: Purpose,
+    pub(super) purpose: RepublishKind,
 }
 
 /// The use of a copy.
-pub(super) enum Purpose {
+pub(super) enum RepublishKind {
     /// The copy waits on the broker: for its deadline, for a guard, or for a retry.
     Delay { route: Route, is_retry: bool },
     /// The copy goes to the parking lot, for this reason.
     Park(Why),
 }
 
-impl Purpose {
+impl RepublishKind {
     /// The copy's destination: a destination that does not answer delays no copy for another one.
     pub(super) fn place(&self) -> &str {
         match self {

@@ -14,7 +14,7 @@ use crate::{
     wire::Properties,
     worker::{
         context::ConsumerContext,
-        log_lines::{LINE_EVERY, ParkedLines, Seldom, Why},
+        log_lines::{LINE_EVERY, ParkedLines, RateLimitedLog, Why},
     },
 };
 
@@ -26,9 +26,9 @@ const NAMED: usize = 20;
 pub(super) struct Log {
     context: Arc<ConsumerContext>,
     parked: ParkedLines,
-    guarded: Seldom<Label>,
-    failing: Seldom<(Label, String)>,
-    ignored_hints: Seldom<IgnoredHint>,
+    guarded: RateLimitedLog<Label>,
+    failing: RateLimitedLog<(Label, String)>,
+    ignored_hints: RateLimitedLog<IgnoredHint>,
     /// When locked orders were last logged, and the task that does it.
     locked_reported: Option<Instant>,
     naming: JoinSet<()>,
@@ -39,9 +39,9 @@ impl Log {
         Self {
             context,
             parked: ParkedLines::default(),
-            guarded: Seldom::default(),
-            failing: Seldom::default(),
-            ignored_hints: Seldom::default(),
+            guarded: RateLimitedLog::default(),
+            failing: RateLimitedLog::default(),
+            ignored_hints: RateLimitedLog::default(),
             locked_reported: None,
             naming: JoinSet::new(),
         }

@@ -9,7 +9,7 @@ use std::{
 use super::delivery::Delivery;
 use crate::{
     decisions::{
-        batch::{Batches, MANY},
+        batch::{BatchPolicy, MANY},
         timer_queue::TimerQueue,
     },
     worker::{
@@ -77,7 +77,7 @@ impl Waiting {
         now: Instant,
     ) -> Option<Instant> {
         let first = self.queue.next()?;
-        let batches = Batches {
+        let batches = BatchPolicy {
             closing,
             at_once,
             linger: self.worker.settings.batch_linger.as_duration(),

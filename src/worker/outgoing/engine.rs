@@ -1,5 +1,5 @@
 //! Publishing rows and hearing what became of them: those of one order one after the other, those of different orders beside each
-//! other. A place that refuses, or does not answer, holds up only what is for it.
+//! other. A destination that refuses, or does not answer, holds up only what is for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,10 +16,10 @@ use tokio::time::timeout_at;
 
 use super::OutgoingError;
 use crate::{
-    decisions::place::Place,
+    decisions::destination_window::DestinationWindow,
     messaging::{
         PublishError,
-        publish::outlet::{Outlet, UNCONFIRMED},
+        publish::publisher_pool::{PublisherPool, UNCONFIRMED},
     },
     shutdown::Stop,
     store::outgoing::Table,
@@ -30,7 +30,7 @@ use crate::{
 
 /// After this long what is left of a page is read again: the database ends a session that asks nothing for 30 s.
 const PAGE: Duration = Duration::from_secs(10);
-/// Why a row waits whose place does not answer.
+/// Why a row waits whose destination does not answer.
 const NO_CONFIRM: &str = "the broker gives no confirm for it: a queue does not answer";
 
 /// A row to publish.
@@ -44,8 +44,8 @@ pub(super) struct Row {
     /// The event, or the timeout.
     pub(super) name: String,
     /// What can refuse it, or not answer, and not the others: it has a channel of its own.
-    pub(super) place: Arc<str>,
-    /// The place that it waits for where it is set aside, or an earlier row of its order.
+    pub(super) destination: Arc<str>,
+    /// The destination that it waits for where it is set aside, or an earlier row of its order.
     pub(super) waits_for: Option<String>,
     /// The way that it takes, if the broker may return it.
     pub(super) route: Option<Route>,
@@ -54,9 +54,9 @@ pub(super) struct Row {
 impl Row {
     /// One that is not published.
     pub(super) fn of(table: Table, id: i64) -> Self {
-        let (order, name, place) = (None, String::new(), Arc::from(""));
+        let (order, name, destination) = (None, String::new(), Arc::from(""));
         let key = (table, id);
-        Self { key, is_new: false, order, name, place, waits_for: None, route: None }
+        Self { key, is_new: false, order, name, destination, waits_for: None, route: None }
     }
 }
 
@@ -64,9 +64,9 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(super) enum RowFate {
     Confirmed,
-    /// It is to be tried later: its place has refused it or does not answer, or an earlier row of its order waits for that place.
+    /// It is to be tried later: its destination has refused it or does not answer, or an earlier row of its order waits for that destination.
     Waits {
-        place: Arc<str>,
+        destination: Arc<str>,
         reason: String,
     },
     /// Its route leads nowhere: another one may.
@@ -87,24 +87,24 @@ pub(super) struct Published {
 /// A row that has no answer yet.
 struct SentRow {
     row: Row,
-    /// Its place is known not to answer.
+    /// Its destination is known not to answer.
     is_silent: bool,
 }
 
 #[derive(Default)]
-struct PlaceState {
-    place: Place,
-    on_their_way: usize,
+struct Destination {
+    window: DestinationWindow,
+    unanswered: usize,
     /// Why it did not take the last one.
     reason: String,
 }
 
 /// The way to the broker.
 pub(super) struct Engine {
-    outlet: Arc<Outlet>,
+    publishers: Arc<PublisherPool>,
     silence: Duration,
     pauses: (Duration, Duration),
-    places: BTreeMap<Arc<str>, PlaceState>,
+    destinations: BTreeMap<Arc<str>, Destination>,
     sent: BTreeMap<u64, SentRow>,
     count: u64,
     answers: FuturesUnordered<BoxFuture<'static, (u64, Result<(), PublishError>)>>,
@@ -114,10 +114,10 @@ impl Engine {
     pub(super) fn new(worker: &Worker, purpose: &'static str) -> Self {
         let timing = &worker.timing;
         Self {
-            outlet: Arc::new(Outlet::new(worker.address.clone(), purpose)),
-            silence: timing.place_silence,
-            pauses: (timing.place_pause_first, timing.place_pause_longest),
-            places: BTreeMap::new(),
+            publishers: Arc::new(PublisherPool::new(worker.address.clone(), purpose)),
+            silence: timing.destination_silence,
+            pauses: (timing.destination_pause_first, timing.destination_pause_longest),
+            destinations: BTreeMap::new(),
             sent: BTreeMap::new(),
             count: 0,
             answers: FuturesUnordered::new(),
@@ -126,20 +126,21 @@ impl Engine {
 
     /// Whether answers are still to come. None come through a connection that is lost.
     pub(super) fn has_unanswered(&self) -> bool {
-        !self.sent.is_empty() && self.outlet.is_connected()
+        !self.sent.is_empty() && self.publishers.is_connected()
     }
 
-    /// Whether a row that waits for this place may be tried again.
-    pub(super) fn may_try(&self, place: &str) -> bool {
-        let state = self.places.get(place);
-        state.is_none_or(|state| state.place.room(state.on_their_way, Instant::now()) > 0)
+    /// Whether a row that waits for this destination may be tried again.
+    pub(super) fn may_try(&self, destination: &str) -> bool {
+        let state = self.destinations.get(destination);
+        state.is_none_or(|state| state.window.available(state.unanswered, Instant::now()) > 0)
     }
 
-    /// Rows have waited for this place before anything was known of it here: one is tried first.
-    pub(super) fn doubt(&mut self, place: &str) {
-        self.places
-            .entry(Arc::from(place))
-            .or_insert_with(|| PlaceState { place: Place::in_doubt(), ..PlaceState::default() });
+    /// Rows have waited for this destination before anything was known of it here: one is tried first.
+    pub(super) fn doubt(&mut self, destination: &str) {
+        self.destinations.entry(Arc::from(destination)).or_insert_with(|| Destination {
+            window: DestinationWindow::probing(),
+            ..Destination::default()
+        });
     }
 
     /// Rows are in another table now; by their former row.
@@ -151,7 +152,7 @@ impl Engine {
         }
     }
 
-    /// Publishes rows until each has an answer, or its place has given none for long; also what was heard of earlier ones.
+    /// Publishes rows until each has an answer, or its destination has given none for long; also what was heard of earlier ones.
     pub(super) async fn publish(&mut self, rows: Vec<(Row, Message)>, stop: &Stop) -> Published {
         let mut page = PageCall::new(stop);
         self.hear(&mut page);
@@ -162,7 +163,7 @@ impl Engine {
             match timeout_at((since + self.silence).into(), self.answers.next()).await {
                 Ok(Some((number, answer))) => self.heard(number, answer, &mut page),
                 _ if stop.is_requested() => break,
-                _ => match self.outlet.answers().await {
+                _ => match self.publishers.answers().await {
                     Ok(()) => self.give_up(&mut page),
                     Err(reason) => {
                         page.published.failure = Some(OutgoingError::Elsewhere(reason));
@@ -172,7 +173,7 @@ impl Engine {
             }
         }
         if let Some(error) = page.not_sent.take()
-            && self.outlet.answers().await.is_err()
+            && self.publishers.answers().await.is_err()
         {
             page.fail(error);
         }
@@ -184,14 +185,14 @@ impl Engine {
             biased;
             // What connects may take long.
             () = page.stop.requested() => false,
-            connected = self.outlet.connect() => {
+            connected = self.publishers.connect() => {
                 page.published.failure = connected.err().map(OutgoingError::Elsewhere);
                 page.published.failure.is_none()
             }
         }
     }
 
-    /// Hands over as many as their places take.
+    /// Hands over as many as their destinations take.
     fn line_up(&mut self, rows: Vec<(Row, Message)>, page: &mut PageCall<'_>) {
         let keys: BTreeMap<_, u64> = self.sent.iter().map(|(n, sent)| (sent.row.key, *n)).collect();
         let by_order = |(n, sent): (&u64, &SentRow)| Some((sent.row.order.clone()?, *n));
@@ -206,8 +207,8 @@ impl Engine {
             match keys.get(&row.key).or_else(of_order).and_then(|number| self.sent.get(number)) {
                 None => page.add(row, message),
                 Some(SentRow { row: before, is_silent: true }) => {
-                    let place = Arc::clone(&before.place);
-                    page.leave(row, &place, self.reason(&place));
+                    let destination = Arc::clone(&before.destination);
+                    page.leave(row, &destination, self.reason(&destination));
                 }
                 // It is heard of in this page; what is behind it in its order is read again.
                 Some(sent) => page.published.has_more |= sent.row.key != row.key,
@@ -218,29 +219,31 @@ impl Engine {
         for order in page.orders.keys().cloned().collect::<Vec<_>>() {
             page.next_of(&order);
         }
-        for place in page.places.keys().cloned().collect::<BTreeSet<_>>() {
-            self.hand_over(&place, page);
+        for destination in page.destinations.keys().cloned().collect::<BTreeSet<_>>() {
+            self.hand_over(&destination, page);
         }
     }
 
-    fn hand_over(&mut self, place: &Arc<str>, page: &mut PageCall<'_>) {
-        let Some(queue) = page.places.get_mut(place) else { return };
-        let state = self.places.entry(Arc::clone(place)).or_default();
+    fn hand_over(&mut self, destination: &Arc<str>, page: &mut PageCall<'_>) {
+        let Some(queue) = page.destinations.get_mut(destination) else { return };
+        let state = self.destinations.entry(Arc::clone(destination)).or_default();
         while page.published.failure.is_none()
             && page.not_sent.is_none()
             && !page.stop.is_requested()
         {
-            let (now, on_their_way) = (Instant::now(), state.on_their_way);
-            if on_their_way >= UNCONFIRMED || now >= page.began + PAGE {
+            let (now, unanswered) = (Instant::now(), state.unanswered);
+            if unanswered >= UNCONFIRMED || now >= page.began + PAGE {
                 return;
             }
-            let (new, any) = (state.place.takes_new(), state.place.room(on_their_way, now) > 0);
+            let (new, any) =
+                (state.window.takes_untried(), state.window.available(unanswered, now) > 0);
             let first = queue.iter().position(|(row, _)| any || new && row.is_new);
             let Some((row, message)) = first.and_then(|first| queue.remove(first)) else { return };
-            state.on_their_way += 1;
+            state.unanswered += 1;
             self.count += 1;
-            let (number, outlet, to) = (self.count, Arc::clone(&self.outlet), Arc::clone(place));
-            let publishing = async move { (number, outlet.publish(&to, message).await) };
+            let (number, publishers, to) =
+                (self.count, Arc::clone(&self.publishers), Arc::clone(destination));
+            let publishing = async move { (number, publishers.publish(&to, message).await) };
             self.answers.push(Box::pin(publishing));
             self.sent.insert(number, SentRow { row, is_silent: false });
             page.sent.push_back((now, number));
@@ -267,18 +270,18 @@ impl Engine {
 
     fn heard(&mut self, number: u64, answer: Result<(), PublishError>, page: &mut PageCall<'_>) {
         let Some(SentRow { row, .. }) = self.sent.remove(&number) else { return };
-        let place = Arc::clone(&row.place);
-        let state = self.places.entry(Arc::clone(&place)).or_default();
-        state.on_their_way = state.on_their_way.saturating_sub(1);
+        let destination = Arc::clone(&row.destination);
+        let state = self.destinations.entry(Arc::clone(&destination)).or_default();
+        state.unanswered = state.unanswered.saturating_sub(1);
         let mut refused = |harms, error: &PublishError, row, page: &mut PageCall<'_>| {
-            state.place.refused(harms, Instant::now(), self.pauses);
+            state.window.refused(harms, Instant::now(), self.pauses);
             state.reason = error.to_string();
-            page.leave(row, &place, state.reason.clone());
+            page.leave(row, &destination, state.reason.clone());
         };
         let mut next = None;
         match answer {
             Ok(()) => {
-                state.place.confirmed();
+                state.window.confirmed();
                 next = page.pass(row, RowFate::Confirmed);
             }
             Err(error @ PublishError::Refused { .. }) => refused(false, &error, row, page),
@@ -298,13 +301,13 @@ impl Engine {
             }
             Err(error) => page.fail(error),
         }
-        self.hand_over(&place, page);
-        if let Some(next) = next.filter(|next| *next != place) {
+        self.hand_over(&destination, page);
+        if let Some(next) = next.filter(|next| *next != destination) {
             self.hand_over(&next, page);
         }
     }
 
-    /// The places of what has waited for long do not answer.
+    /// The destinations of what has waited for long do not answer.
     fn give_up(&mut self, page: &mut PageCall<'_>) {
         self.hear(page);
         let now = Instant::now();
@@ -315,11 +318,11 @@ impl Engine {
             page.sent.pop_front();
             let Some(sent) = self.sent.get_mut(&number) else { continue };
             sent.is_silent = true;
-            let (row, place) = (sent.row.clone(), Arc::clone(&sent.row.place));
-            let state = self.places.entry(Arc::clone(&place)).or_default();
-            state.place.silent();
+            let (row, destination) = (sent.row.clone(), Arc::clone(&sent.row.destination));
+            let state = self.destinations.entry(Arc::clone(&destination)).or_default();
+            state.window.confirm_timed_out();
             NO_CONFIRM.clone_into(&mut state.reason);
-            page.leave(row, &place, NO_CONFIRM.to_owned());
+            page.leave(row, &destination, NO_CONFIRM.to_owned());
         }
     }
 
@@ -328,18 +331,18 @@ impl Engine {
             || page.published.has_more
             || page.stop.is_requested()
             || page.began.elapsed() >= PAGE;
-        for (place, rows) in std::mem::take(&mut page.places) {
+        for (destination, rows) in std::mem::take(&mut page.destinations) {
             page.published.has_more |= is_cut && !rows.is_empty();
             for (row, _) in rows.into_iter().filter(|_| !is_cut) {
-                page.leave(row, &place, self.reason(&place));
+                page.leave(row, &destination, self.reason(&destination));
             }
         }
-        self.places.retain(|_, state| state.on_their_way > 0 || !state.place.is_open());
+        self.destinations.retain(|_, state| state.unanswered > 0 || !state.window.is_open());
         page.published
     }
 
-    fn reason(&self, place: &str) -> String {
-        self.places.get(place).map_or_else(String::new, |state| state.reason.clone())
+    fn reason(&self, destination: &str) -> String {
+        self.destinations.get(destination).map_or_else(String::new, |state| state.reason.clone())
     }
 }
 
@@ -349,8 +352,8 @@ struct PageCall<'a> {
     stop: &'a Stop,
     /// By order: those behind the one that is tried.
     orders: BTreeMap<String, VecDeque<(Row, Message)>>,
-    /// By place: those whose turn it is.
-    places: BTreeMap<Arc<str>, VecDeque<(Row, Message)>>,
+    /// By destination: those whose turn it is.
+    destinations: BTreeMap<Arc<str>, VecDeque<(Row, Message)>>,
     /// When each was handed over, the oldest first; also those that are answered.
     sent: VecDeque<(Instant, u64)>,
     /// The first that was not sent since its channel had ended.
@@ -360,9 +363,9 @@ struct PageCall<'a> {
 
 impl<'a> PageCall<'a> {
     fn new(stop: &'a Stop) -> Self {
-        let (orders, places, sent) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        let (orders, destinations, sent) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         let published = Published::default();
-        Self { began: Instant::now(), stop, orders, places, sent, not_sent: None, published }
+        Self { began: Instant::now(), stop, orders, destinations, sent, not_sent: None, published }
     }
 
     fn add(&mut self, row: Row, message: Message) {
@@ -375,23 +378,27 @@ impl<'a> PageCall<'a> {
     fn takes_turn(&mut self, row: Row, message: Message) {
         match (row.key.0, &row.waits_for) {
             (Table::Outbox, Some(earlier)) => {
-                let place = Arc::from(earlier.as_str());
-                let reason = waits_until(&place);
-                self.leave(row, &place, reason);
+                let destination = Arc::from(earlier.as_str());
+                let reason = waits_until(&destination);
+                self.leave(row, &destination, reason);
             }
-            _ => self.places.entry(Arc::clone(&row.place)).or_default().push_back((row, message)),
+            _ => self
+                .destinations
+                .entry(Arc::clone(&row.destination))
+                .or_default()
+                .push_back((row, message)),
         }
     }
 
-    /// The next row of an order takes its turn; its place.
+    /// The next row of an order takes its turn; its destination.
     fn next_of(&mut self, order: &str) -> Option<Arc<str>> {
         let (row, message) = self.orders.get_mut(order)?.pop_front()?;
-        let place = Arc::clone(&row.place);
+        let destination = Arc::clone(&row.destination);
         self.takes_turn(row, message);
-        Some(place)
+        Some(destination)
     }
 
-    /// A row is done with; the place of the next one of its order.
+    /// A row is done with; the destination of the next one of its order.
     fn pass(&mut self, row: Row, fate: RowFate) -> Option<Arc<str>> {
         let next = row.order.as_ref().and_then(|order| self.next_of(order));
         self.published.fates.push((row, fate));
@@ -399,11 +406,16 @@ impl<'a> PageCall<'a> {
     }
 
     /// A row waits, and those behind it.
-    fn leave(&mut self, row: Row, place: &Arc<str>, reason: String) {
+    fn leave(&mut self, row: Row, destination: &Arc<str>, reason: String) {
         let behind = row.order.as_ref().and_then(|order| self.orders.remove(order));
-        self.published.fates.push((row, RowFate::Waits { place: Arc::clone(place), reason }));
+        self.published
+            .fates
+            .push((row, RowFate::Waits { destination: Arc::clone(destination), reason }));
         for (row, _) in behind.into_iter().flatten() {
-            let fate = RowFate::Waits { place: Arc::clone(place), reason: waits_until(place) };
+            let fate = RowFate::Waits {
+                destination: Arc::clone(destination),
+                reason: waits_until(destination),
+            };
             self.published.fates.push((row, fate));
         }
     }
@@ -418,8 +430,8 @@ impl<'a> PageCall<'a> {
     }
 }
 
-fn waits_until(place: &str) -> String {
-    format!("it waits until `{place}` is published")
+fn waits_until(destination: &str) -> String {
+    format!("it waits until `{destination}` is published")
 }
 
 #[cfg(test)]
@@ -430,9 +442,9 @@ mod tests {
     use crate::messaging::address::BrokerAddress;
 
     fn event(id: i64) -> (Row, Message) {
-        let place = Arc::from("order.paid");
+        let destination = Arc::from("order.paid");
         let order = Some("o".to_owned());
-        let row = Row { is_new: true, order, place, ..Row::of(Table::Outbox, id) };
+        let row = Row { is_new: true, order, destination, ..Row::of(Table::Outbox, id) };
         let message =
             Message::event("events".to_owned(), "order.paid", id, "o", Timestamp::UNIX_EPOCH);
         (row, message)
@@ -442,10 +454,10 @@ mod tests {
     fn engine_that_sent(row: Row) -> Engine {
         let address = BrokerAddress::parse("amqp://localhost", None).unwrap();
         Engine {
-            outlet: Arc::new(Outlet::new(address, "test")),
+            publishers: Arc::new(PublisherPool::new(address, "test")),
             silence: Duration::ZERO,
             pauses: (Duration::ZERO, Duration::ZERO),
-            places: BTreeMap::new(),
+            destinations: BTreeMap::new(),
             sent: BTreeMap::from([(1, SentRow { row, is_silent: false })]),
             count: 1,
             answers: FuturesUnordered::new(),

@@ -84,15 +84,16 @@ impl Source for Events<'_> {
         after: i64,
         is_look: bool,
     ) -> Result<RowsRead, OutgoingError> {
-        let start = if is_look { 0 } else { session.floor.row() };
+        let start = if is_look { 0 } else { session.low_watermark.row() };
         if is_look && after == start {
             self.unmoved.look_begins();
         }
         self.move_again(session).await?;
         let reading = Reading { after, left: start + 1 };
         let undeleted = session.undeleted.rows(Table::Outbox);
-        let floor = self.unmoved.first().map_or(i64::MAX, |row| row - 1).min(session.floor.row());
-        let passed_over = PassedOver { floor, undeleted };
+        let low_watermark =
+            self.unmoved.first().map_or(i64::MAX, |row| row - 1).min(session.low_watermark.row());
+        let passed_over = PassedOver { low_watermark, undeleted };
         if is_look {
             for name in outbox::refused_names(&session.database).await? {
                 session.engine.doubt(&name);
@@ -136,22 +137,24 @@ impl Source for Events<'_> {
                     passed.published += 1;
                     published.entry(table).or_default().push(id);
                     if table == Table::Outbox && self.unmoved.remove(id) {
-                        // What waited for it may be below the floor.
-                        session.floor.look_soon();
+                        // What waited for it may be below the low watermark.
+                        session.low_watermark.look_soon();
                     }
                     let name = row.waits_for.as_ref().and_then(|name| self.refused.get_mut(name));
                     if let Some(refused) = name {
                         refused.events += 1;
                     }
                 }
-                RowFate::Waits { place, reason } if table == Table::Outbox => {
-                    let waits_for = Some(place.to_string());
+                RowFate::Waits { destination, reason } if table == Table::Outbox => {
+                    let waits_for = Some(destination.to_string());
                     refusals.push(Refusal { row: id, order_id: row.order, waits_for, reason });
                 }
                 // Its order waits for another name from now on.
-                RowFate::Waits { place, reason } if row.waits_for.as_deref() != Some(&*place) => {
+                RowFate::Waits { destination, reason }
+                    if row.waits_for.as_deref() != Some(&*destination) =>
+                {
                     if let Some(order_id) = row.order {
-                        let event = place.to_string();
+                        let event = destination.to_string();
                         let regroup = Regrouped { order_id: order_id.clone(), event, reason };
                         regrouped.entry(order_id).or_insert(regroup);
                     }
@@ -231,10 +234,10 @@ impl Events<'_> {
         if let Some(trace) = trace {
             trace.write(&mut message.headers);
         }
-        let (key, place) = ((table, row), Arc::from(event.as_str()));
+        let (key, destination) = ((table, row), Arc::from(event.as_str()));
         let order = Some(order_id);
         let is_new = table == Table::Outbox && !self.unmoved.contains(row);
-        (Row { key, is_new, order, name: event, place, waits_for, route: None }, message)
+        (Row { key, is_new, order, name: event, destination, waits_for, route: None }, message)
     }
 
     /// Moves events out of the way of the others; those that could not be moved, in the order of the next try.
@@ -267,7 +270,7 @@ impl Events<'_> {
         let left = self.put_aside(session, refusals).await?;
         let moved = self.unmoved.keep(&left);
         if !moved.is_empty() {
-            session.floor.look_soon();
+            session.low_watermark.look_soon();
         }
         self.report(&moved, &[]);
         Ok(())

@@ -97,7 +97,7 @@ impl Source for Notices<'_> {
             match self.route(&notice) {
                 Ok(route) => page.rows.push(row(notice, route)),
                 Err(reason) => {
-                    let fate = RowFate::Waits { place: Arc::from(""), reason };
+                    let fate = RowFate::Waits { destination: Arc::from(""), reason };
                     page.decided.push((Row::of(Table::Notices, notice.id), fate));
                 }
             }
@@ -186,7 +186,7 @@ impl Notices<'_> {
 }
 
 /// Until the next pass. What is left is tried again by looks at everything, which have a pace of their own; as long as it is above the
-/// floor (a transaction that may write below it is open) the others read it as well.
+/// low_watermark (a transaction that may write below it is open) the others read it as well.
 const fn until_next(passed: &Passed) -> Duration {
     match passed {
         Passed { published: 0, returned: 0, left: Some(_), is_look: false, .. } => LEFT_EVERY,
@@ -197,16 +197,16 @@ const fn until_next(passed: &Passed) -> Duration {
 
 /// The first queue can refuse it, or not answer, and so can a permission for the timeout.
 fn row(notice: ScheduledNotice, route: Route) -> (Row, Message) {
-    let place = format!("{} for {}", route.place(), notice.timeout);
+    let destination = format!("{} for {}", route.place(), notice.timeout);
     let ScheduledNotice { id, order_id, timeout: name, due_at, trace, .. } = notice;
     let due = DueNotice { order_id, due_at: Some(due_at) };
-    let (place, key) = (Arc::from(place), (Table::Notices, id));
+    let (destination, key) = (Arc::from(destination), (Table::Notices, id));
     let mut message = Message::notice(route.clone(), &due);
     if let Some(trace) = trace {
         trace.write(&mut message.headers);
     }
     let route = Some(route);
-    (Row { key, is_new: false, order: None, name, place, waits_for: None, route }, message)
+    (Row { key, is_new: false, order: None, name, destination, waits_for: None, route }, message)
 }
 
 #[cfg(test)]

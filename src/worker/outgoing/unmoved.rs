@@ -16,7 +16,7 @@ pub(super) struct Unmoved {
     in_turn: Vec<i64>,
     /// Of these, those that each order waits for.
     orders: BTreeMap<String, BTreeSet<i64>>,
-    /// Orders that wait for none any more. What has waited may be below the floor, so more of them waits for the next look.
+    /// Orders that wait for none any more. What has waited may be below the low watermark, so more of them waits for the next look.
     released: BTreeSet<String>,
     /// Why the last one could not be moved.
     reason: Option<String>,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use overdue::internals::{
     doctor::{
         AmqpConnection, ApiFacts, BrokerFacts, DatabaseFacts, EffectPlan, Encryption, ExposedFile,
-        Facts, Gap, Horizon, MachineFacts, Outbox, Overview, Permission, Replicas, Scheduled,
-        Schema, Server, Session, Skew, Sweep, Table, User,
+        Facts, Horizon, MachineFacts, Outbox, Overview, Permission, ProbeError, Replicas,
+        Scheduled, Schema, Server, Session, Skew, Sweep, Table, User,
     },
     obstacle::Attempt,
     plan::{QueueStats, Snapshot},
@@ -132,10 +132,10 @@ pub(super) fn table(name: &str, exists: bool, lacks: &[&str]) -> Table {
 
 /// A system without topology, broker and database.
 pub(super) fn silent() -> Facts {
-    let gap = |reason: &str| Gap::new(reason, "start it");
+    let gap = |reason: &str| ProbeError::new(reason, "start it");
     let mut facts = well();
     facts.topology = Err(gap("cannot read the topology file topology.toml"));
-    facts.verified = Err(Gap::after("management-api", "the management API does not answer"));
+    facts.verified = Err(ProbeError::after("management-api", "the management API does not answer"));
     facts.broker.connection = AmqpConnection::Unreachable("cannot reach the broker".to_owned());
     facts.broker.api =
         ApiFacts::unknown("overdue".to_owned(), gap("the management API gives no answer"));

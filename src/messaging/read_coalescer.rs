@@ -11,7 +11,7 @@ use std::{
 
 /// The state of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gathering(Arc<State>);
+pub(super) struct ReadCoalescer(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,9 +22,9 @@ struct State {
 }
 
 /// Deliveries are not delayed while this guard exists.
-pub(super) struct Hurry(Gathering);
+pub(super) struct LowLatencyGuard(ReadCoalescer);
 
-impl Gathering {
+impl ReadCoalescer {
     pub(super) fn set(&self, within: Duration) {
         self.0.within_ms.store(u64::try_from(within.as_millis()).unwrap_or(0), Ordering::Relaxed);
     }
@@ -37,13 +37,13 @@ impl Gathering {
     }
 
     /// Stops the delay for a request whose answer follows deliveries.
-    pub(super) fn hurry(&self) -> Hurry {
+    pub(super) fn low_latency(&self) -> LowLatencyGuard {
         self.0.hurried.fetch_add(1, Ordering::Relaxed);
-        Hurry(self.clone())
+        LowLatencyGuard(self.clone())
     }
 
     /// Stops the delay after the next write, because only one delivery follows it.
-    pub(super) fn hurry_once(&self) {
+    pub(super) fn read_soon_once(&self) {
         self.0.hurried_once.store(true, Ordering::Relaxed);
     }
 
@@ -57,7 +57,7 @@ impl Gathering {
     }
 }
 
-impl Drop for Hurry {
+impl Drop for LowLatencyGuard {
     fn drop(&mut self) {
         self.0.0.hurried.fetch_sub(1, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 //! prefetch counts and bytes.
 //!
 //! A prefetch count limits one channel, and quorum queues take at most 2,000. If most of it waits (for a deadline, a lock, a
-//! confirm), the inlet opens another channel. Waiting deliveries thus never stop new ones.
+//! confirm), the channels opens another channel. Waiting deliveries thus never stop new ones.
 
 use std::{
     collections::BTreeMap,
@@ -72,7 +72,7 @@ struct InletChannel {
 }
 
 /// The newest channel receives; older channels only keep waiting deliveries.
-pub(in crate::worker) struct Inlet {
+pub(in crate::worker) struct DeliveryChannels {
     link: Arc<Link>,
     queue: String,
     prefetch: u16,
@@ -94,7 +94,7 @@ pub(in crate::worker) struct Inlet {
     ending: FuturesUnordered<BoxFuture<'static, Result<(), ConsumeError>>>,
 }
 
-impl Inlet {
+impl DeliveryChannels {
     /// Receives up to `prefetch` unsettled deliveries at once. A queue that does not answer ends the connection, after more
     /// than a minute.
     pub(in crate::worker) async fn open(
@@ -126,7 +126,7 @@ impl Inlet {
     }
 
     /// Returns 1 to `at_once` deliveries, because an iteration of the caller's loop costs more than a delivery. Waits for the
-    /// first one; forever if `at_once` is 0. Meanwhile the inlet sends acks, and switches to another channel when that is
+    /// first one; forever if `at_once` is 0. Meanwhile the channels sends acks, and switches to another channel when that is
     /// open. Cancel-safe. After an error a channel is gone, and the broker requeues its unsettled deliveries.
     pub(in crate::worker) async fn next(
         &mut self,
@@ -172,7 +172,7 @@ impl Inlet {
         (Receipt { channel, tag, waits: false, _part: part }, received)
     }
 
-    /// Opens another channel if too many deliveries of this one wait, or if other bodies are wanted. [`Inlet::next`] switches
+    /// Opens another channel if too many deliveries of this one wait, or if other bodies are wanted. [`DeliveryChannels::next`] switches
     /// to it after the broker's answer: due orders do not wait for that.
     pub(in crate::worker) fn renew(&mut self) {
         let is_due = self.is_outdated() || self.is_short() && self.may_open();
@@ -208,7 +208,7 @@ impl Inlet {
         *self.unheard.get_or_insert_with(Instant::now)
     }
 
-    /// Sets the bodies of the next channel; see [`Inlet::renew`].
+    /// Sets the bodies of the next channel; see [`DeliveryChannels::renew`].
     pub(in crate::worker) fn set_bodies(&mut self, bodies: Bodies) {
         self.bodies = bodies;
     }
@@ -226,7 +226,7 @@ impl Inlet {
         self.keeping.get(&receipt.channel).map_or(self.bodies, |channel| channel.bodies)
     }
 
-    /// Whether the inlet must receive nothing more, because the deliveries have too many bytes.
+    /// Whether the channels must receive nothing more, because the deliveries have too many bytes.
     pub(in crate::worker) fn is_full(&self) -> bool {
         self.kept.is_full()
     }
@@ -306,7 +306,7 @@ impl Inlet {
         }
     }
 
-    /// An error if a channel ended while the inlet was not receiving from it; the broker has requeued its deliveries.
+    /// An error if a channel ended while the channels was not receiving from it; the broker has requeued its deliveries.
     pub(in crate::worker) fn check(&self) -> Result<(), ConsumeError> {
         self.receiving.subscription.check()?;
         self.keeping.values().try_for_each(|channel| channel.subscription.check())

@@ -25,34 +25,34 @@ pub(super) fn busy_for(turns: u32) -> Duration {
 }
 
 #[derive(Debug, Default)]
-struct Rest {
+struct Backoff {
     until: Option<Instant>,
-    /// Turns in a row that waited without success.
+    /// Permits in a row that waited without success.
     failed: u32,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Turns(Arc<Mutex<Rest>>);
+pub(super) struct ContentionLimiter(Arc<Mutex<Backoff>>);
 
-impl Turns {
-    pub(super) fn next(&self, now: Instant) -> Option<Turn> {
+impl ContentionLimiter {
+    pub(super) fn next(&self, now: Instant) -> Option<BlockingPermit> {
         let rest = Arc::clone(&self.0).try_lock_owned().ok()?;
-        rest.until.is_none_or(|until| until <= now).then(|| Turn(rest))
+        rest.until.is_none_or(|until| until <= now).then(|| BlockingPermit(rest))
     }
 }
 
 /// The exclusive right to wait longer; it ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(OwnedMutexGuard<Rest>);
+pub(crate) struct BlockingPermit(OwnedMutexGuard<Backoff>);
 
-impl Turn {
+impl BlockingPermit {
     /// Ends the turn. A pause follows if its order was not closed and has waited for the whole time-out.
     pub(super) fn end(mut self, is_closed: bool, has_waited: bool, now: Instant) {
         if is_closed {
-            *self.0 = Rest::default();
+            *self.0 = Backoff::default();
         } else if has_waited {
             let rest = REST.saturating_mul(1 << self.0.failed.min(10)).min(LONGEST_REST);
-            *self.0 = Rest { until: Some(now + jitter(rest)), failed: self.0.failed + 1 };
+            *self.0 = Backoff { until: Some(now + jitter(rest)), failed: self.0.failed + 1 };
         }
     }
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn there_is_one_turn_at_a_time_and_none_for_a_while_after_one_that_failed() {
-        let (turns, mut now) = (Turns::default(), Instant::now());
+        let (turns, mut now) = (ContentionLimiter::default(), Instant::now());
         let turn = turns.next(now).expect("the first one");
         assert!(turns.next(now).is_none(), "one at a time");
         drop(turn);

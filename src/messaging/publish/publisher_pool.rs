@@ -40,7 +40,7 @@ const OTHER_CHANNELS: usize = 16;
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection and its channels. It connects with the first message, and again after the connection was lost.
-pub(crate) struct Outlet {
+pub(crate) struct PublisherPool {
     address: BrokerAddress,
     purpose: &'static str,
     state: Arc<Mutex<State>>,
@@ -55,15 +55,19 @@ struct State {
     failed: Option<(Instant, String)>,
 }
 
-impl Outlet {
+impl PublisherPool {
     pub(crate) fn new(address: BrokerAddress, purpose: &'static str) -> Self {
         Self { address, purpose, state: Arc::default(), connecting: Arc::default() }
     }
 
     /// Publishes on the channel of a destination, and waits for the answer while the connection is open. An unanswered message may have
     /// arrived, and publishing it again would only add to the backlog.
-    pub(crate) async fn publish(&self, place: &str, message: Message) -> Result<(), PublishError> {
-        match self.publisher(place).await {
+    pub(crate) async fn publish(
+        &self,
+        destination: &str,
+        message: Message,
+    ) -> Result<(), PublishError> {
+        match self.publisher(destination).await {
             Ok(publisher) => publisher.publish(message).await,
             Err(reason) => {
                 Err(PublishError::Disconnected { message_id: message.message_id, reason })
@@ -106,10 +110,10 @@ impl Outlet {
         }
     }
 
-    async fn publisher(&self, place: &str) -> Result<Publisher, String> {
+    async fn publisher(&self, destination: &str) -> Result<Publisher, String> {
         let link = self.link().await?;
         let mut state = self.state.lock();
-        let name = state.name(place);
+        let name = state.name(destination);
         if let Some(publisher) =
             state.publishers.get(&name).filter(|publisher| !publisher.is_closed())
         {
@@ -171,19 +175,19 @@ impl State {
     }
 
     /// The publisher's name: the destination's own, or a shared one.
-    fn name(&self, place: &str) -> String {
+    fn name(&self, destination: &str) -> String {
         let allowed = self.link.as_ref().map_or(usize::MAX, |link| link.most_channels());
         let most = MOST_PLACES.min(allowed.saturating_sub(OTHER_CHANNELS));
-        if self.publishers.contains_key(place) || self.publishers.len() < most {
-            return place.to_owned();
+        if self.publishers.contains_key(destination) || self.publishers.len() < most {
+            return destination.to_owned();
         }
         let mut hasher = DefaultHasher::new();
-        place.hash(&mut hasher);
+        destination.hash(&mut hasher);
         format!("shared {}", hasher.finish() % SHARED_CHANNELS)
     }
 }
 
-impl Drop for Outlet {
+impl Drop for PublisherPool {
     /// No caller waits for the messages of a blocked connection, which would keep its channels until the alarm ends.
     fn drop(&mut self) {
         if let Some(link) = self.state.lock().link.as_ref().filter(|link| link.is_blocked()) {
@@ -211,11 +215,11 @@ mod tests {
     #[test]
     fn the_places_of_a_long_ladder_have_channels_of_their_own() {
         let mut state = State::default();
-        for place in 0..3 * 81 {
-            let place = format!("queue {place}");
-            assert_eq!(state.name(&place), place);
+        for destination in 0..3 * 81 {
+            let destination = format!("queue {destination}");
+            assert_eq!(state.name(&destination), destination);
             let publisher = Publisher { requests: mpsc::channel(1).0 };
-            state.publishers.insert(place, publisher);
+            state.publishers.insert(destination, publisher);
         }
     }
 
@@ -226,12 +230,12 @@ mod tests {
         let url = format!("amqp://{}", silent.local_addr().unwrap());
         let address =
             BrokerAddress::parse(&url, None).unwrap().with_timing(Arc::new(Timing::tenth()));
-        let outlet = Outlet::new(address, "test");
-        let mut first = pin!(outlet.publish("a", Message::default()));
-        while outlet.connecting.try_lock().is_ok() {
+        let publishers = PublisherPool::new(address, "test");
+        let mut first = pin!(publishers.publish("a", Message::default()));
+        while publishers.connecting.try_lock().is_ok() {
             assert!(first.as_mut().now_or_never().is_none());
             tokio::task::yield_now().await;
         }
-        assert!(outlet.connect().await.is_err(), "nobody answers");
+        assert!(publishers.connect().await.is_err(), "nobody answers");
     }
 }

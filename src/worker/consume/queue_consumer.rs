@@ -2,7 +2,7 @@
 //! waits for a confirm. Any failure moves it back to the first state, with a later instant.
 //!
 //! ```text
-//! inlet ─▶ take ─▶ waiting ─▶ close_batch ─▶ settle ─▶ ack
+//! delivery_channels ─▶ take ─▶ waiting ─▶ close_batch ─▶ settle ─▶ ack
 //!                     ▲                        ├─▶ wait, for a later instant
 //!                     └── refused, returned ◀──┴─▶ copy ─▶ confirmed ─▶ ack
 //! ```
@@ -20,8 +20,8 @@ use tokio::time::MissedTickBehavior;
 
 use super::{
     batch::{Answered, AtDatabase},
-    delivery::{Copied, Delivery, Purpose},
-    inlet::{Delivered, Inlet},
+    delivery::{Delivery, PendingRepublish, RepublishKind},
+    delivery_channels::{Delivered, DeliveryChannels},
     log::Log,
     outage::Outage,
     waiting::Waiting,
@@ -37,25 +37,25 @@ use crate::{
     wire::Message,
     worker::{
         backoff::{Backoff, pause_after, reached},
+        contention::BlockingPermit,
         context::ConsumerContext,
         health::{ALIVE_WITHIN, Task, Work},
         limits,
         log_lines::Why,
-        on_their_way::{Heard, OnTheirWay},
         session::SessionEnd,
-        turns::Turn,
+        unconfirmed::{PublishEvent, UnconfirmedPublishes},
     },
 };
 
 /// Below the precision of a timer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
-struct Desk {
+struct QueueConsumer {
     context: Arc<ConsumerContext>,
-    inlet: Inlet,
+    channels: DeliveryChannels,
     waiting: Waiting,
     at_database: AtDatabase,
-    copies: OnTheirWay<Copied>,
+    copies: UnconfirmedPublishes<PendingRepublish>,
     outage: Outage,
     log: Log,
     /// Whether the queue does not answer.
@@ -66,38 +66,38 @@ struct Desk {
 /// Consumes until a stop is requested or the subscription ends; then requeues unsettled messages.
 pub(super) async fn consume(
     context: ConsumerContext,
-    inlet: Inlet,
+    channels: DeliveryChannels,
     stop: Stop,
 ) -> Result<(), SessionEnd> {
     let context = Arc::new(context);
     let worker = &context.worker;
-    let mut desk = Desk {
-        inlet,
+    let mut consumer = QueueConsumer {
+        channels,
         waiting: Waiting::new(&context),
         at_database: AtDatabase::default(),
-        copies: OnTheirWay::new(Arc::clone(&context.outlet), &worker.timing),
+        copies: UnconfirmedPublishes::new(Arc::clone(&context.publishers), &worker.timing),
         outage: Outage::new(Backoff::new(&worker.timing)),
         log: Log::new(Arc::clone(&context)),
         is_silent: false,
         alive: worker.health.task("consume", &context.queue, ALIVE_WITHIN),
         context,
     };
-    let result = match desk.work(&stop).await {
-        Ok(()) => desk.drain().await,
+    let result = match consumer.work(&stop).await {
+        Ok(()) => consumer.drain().await,
         Err(error) => Err(error),
     };
-    desk.log.write(Instant::now());
-    let closed = desk.inlet.close().await;
+    consumer.log.write(Instant::now());
+    let closed = consumer.channels.close().await;
     result.and(closed.map_err(SessionEnd::from))
 }
 
-impl Desk {
+impl QueueConsumer {
     async fn work(&mut self, stop: &Stop) -> Result<(), SessionEnd> {
         let mut look = tokio::time::interval(limits::LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.receives() {
-                self.inlet.renew();
+                self.channels.renew();
             }
             let batch_at = self.next_batch();
             let at_once = if self.receives() { self.context.worker.settings.batch_size } else { 0 };
@@ -107,7 +107,7 @@ impl Desk {
                 Some(answered) = self.at_database.next() => self.settle(answered?),
                 Some(heard) = self.copies.next() => self.copied(heard),
                 () = reached(batch_at) => self.close_batch(),
-                delivered = self.inlet.next(at_once) => self.take(delivered?),
+                delivered = self.channels.next(at_once) => self.take(delivered?),
                 // The next iteration decides again which deliveries are due.
                 () = self.waiting.burst_changed() => {}
                 _ = look.tick() => self.look()?,
@@ -118,11 +118,11 @@ impl Desk {
     /// Closes a last batch, then waits until batches are settled and copies are confirmed. Waiting deliveries are requeued.
     async fn drain(&mut self) -> Result<(), SessionEnd> {
         self.close_batch();
-        self.inlet.send_acks();
+        self.channels.send_acks();
         while let Some(answered) = self.at_database.next().await {
             self.settle(answered?);
         }
-        self.inlet.send_acks();
+        self.channels.send_acks();
         let last = limits::last_confirms(&self.context.worker.settings);
         while self.copies.len() > 0 {
             tokio::select! {
@@ -138,7 +138,7 @@ impl Desk {
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         self.at_database.batches() < self.batches_at_once()
             && !self.outage.receives_nothing()
-            && !self.inlet.is_full()
+            && !self.channels.is_full()
             && self.copies.len() < copies
             && !self.waiting.is_behind(Instant::now())
     }
@@ -180,7 +180,7 @@ impl Desk {
 
     fn wait(&mut self, mut delivery: Delivery, until: Instant) {
         // A due delivery waits only for the batch before it.
-        self.inlet.waits(&mut delivery.receipt, until > Instant::now());
+        self.channels.waits(&mut delivery.receipt, until > Instant::now());
         self.waiting.add(until, delivery);
     }
 
@@ -198,11 +198,11 @@ impl Desk {
         for mut delivery in self.waiting.take(now) {
             if self.waiting.was_closed(&delivery) {
                 self.context.worker.counters.closed_before();
-                self.inlet.ack(delivery.receipt);
+                self.channels.ack(delivery.receipt);
                 self.closes_again();
                 continue;
             }
-            self.inlet.waits(&mut delivery.receipt, false);
+            self.channels.waits(&mut delivery.receipt, false);
             if let Some(turn) = self.turn(&delivery, now) {
                 delivery.turns += 1;
                 self.at_database.close_in_turn(&self.context, delivery, turn);
@@ -215,7 +215,7 @@ impl Desk {
         }
     }
 
-    fn turn(&self, delivery: &Delivery, now: Instant) -> Option<Turn> {
+    fn turn(&self, delivery: &Delivery, now: Instant) -> Option<BlockingPermit> {
         let ConsumerContext { worker, timeout, .. } = &*self.context;
         let may_have_one = !self.outage.lasts() && delivery.stays_busy(now);
         may_have_one.then(|| worker.closers[&timeout.effect].turn(now)).flatten()
@@ -275,10 +275,10 @@ impl Desk {
         let waits = self.waits().after(now.saturating_duration_since(delivery.received_at));
         let route = |wait| levels.wait(&worker.topology, timeout, wait, now).ok();
         match delivery.disposition(outcome, unseen, waits, route) {
-            Disposition::Ack => self.inlet.ack(delivery.receipt),
+            Disposition::Ack => self.channels.ack(delivery.receipt),
             Disposition::AckGone => {
                 worker.counters.gone(&timeout.name, &delivery.label());
-                self.inlet.ack(delivery.receipt);
+                self.channels.ack(delivery.receipt);
             }
             Disposition::Hold { wait } => {
                 if delivery.tries.busy == 0 {
@@ -294,7 +294,7 @@ impl Desk {
                 let (label, attempt) = (delivery.label(), tries.attempt);
                 telemetry::delayed(&label, &route.routing_key, route.holds, attempt);
                 let message = delivery.received.put_back(route.clone(), attempt, tries.guarded);
-                self.copy(delivery, Purpose::Delay { route, is_retry }, message);
+                self.copy(delivery, RepublishKind::Delay { route, is_retry }, message);
             }
             Disposition::Park { class, reason } => self.park(delivery, Why { class, text: reason }),
         }
@@ -303,8 +303,8 @@ impl Desk {
     /// How long messages may wait in memory at present, and how long a retry waits.
     fn waits(&self) -> Waits<'_> {
         let worker = &self.context.worker;
-        let has_bytes = self.inlet.may_keep();
-        let has_room = has_bytes && self.inlet.may_wait();
+        let has_bytes = self.channels.may_keep();
+        let has_room = has_bytes && self.channels.may_wait();
         Waits {
             retry: &worker.topology.retry,
             hold: if has_room { worker.longest_hold() } else { Duration::ZERO },
@@ -320,11 +320,11 @@ impl Desk {
     fn park(&mut self, delivery: Delivery, why: Why) {
         if delivery.received.body_left_out().is_some() {
             self.parked(&delivery, why);
-            return self.inlet.dead_letter(delivery.receipt);
+            return self.channels.dead_letter(delivery.receipt);
         }
         let (topology, timeout) = (&self.context.worker.topology, &self.context.timeout);
         let message = delivery.received.park(topology, timeout, &why.text, now());
-        self.copy(delivery, Purpose::Park(why), message);
+        self.copy(delivery, RepublishKind::Park(why), message);
     }
 
     fn parked(&mut self, delivery: &Delivery, why: Why) {
@@ -333,27 +333,27 @@ impl Desk {
         self.log.parked(label, why);
     }
 
-    fn copy(&mut self, mut delivery: Delivery, purpose: Purpose, message: Message) {
-        self.inlet.waits(&mut delivery.receipt, true);
+    fn copy(&mut self, mut delivery: Delivery, purpose: RepublishKind, message: Message) {
+        self.channels.waits(&mut delivery.receipt, true);
         let place = purpose.place().to_owned();
-        self.copies.send(&place, message, Copied { delivery, purpose });
+        self.copies.send(&place, message, PendingRepublish { delivery, purpose });
     }
 
     /// A confirmed copy settles its delivery. After any other event, the order is queried again.
-    fn copied(&mut self, heard: Heard<Copied>) {
+    fn copied(&mut self, heard: PublishEvent<PendingRepublish>) {
         let now = Instant::now();
         match heard {
-            Heard::Confirmed(copy) => self.put_back(copy),
-            Heard::Silence(failure) => self.copies_failed(&failure, now),
-            Heard::GivenUp(copy) => self.inlet.give_back(copy.delivery.receipt),
-            Heard::Failed(
-                Copied { delivery, purpose: Purpose::Delay { route, .. } },
+            PublishEvent::Confirmed(copy) => self.put_back(copy),
+            PublishEvent::ConfirmOverdue(failure) => self.copies_failed(&failure, now),
+            PublishEvent::Abandoned(copy) => self.channels.give_back(copy.delivery.receipt),
+            PublishEvent::Failed(
+                PendingRepublish { delivery, purpose: RepublishKind::Delay { route, .. } },
                 PublishError::Returned { .. },
             ) => {
                 self.context.levels.returned(&route, now);
                 self.wait(delivery, now);
             }
-            Heard::Failed(Copied { mut delivery, .. }, failure) => {
+            PublishEvent::Failed(PendingRepublish { mut delivery, .. }, failure) => {
                 let longest = self.context.worker.timing.backoff_longest;
                 let pause = pause_after(delivery.refused, longest);
                 delivery.refused += 1;
@@ -363,14 +363,14 @@ impl Desk {
         }
     }
 
-    fn put_back(&mut self, Copied { delivery, purpose }: Copied) {
+    fn put_back(&mut self, PendingRepublish { delivery, purpose }: PendingRepublish) {
         let (counters, timeout) = (&self.context.worker.counters, &self.context.timeout.name);
         match purpose {
-            Purpose::Delay { is_retry: false, .. } => counters.put_back(timeout),
-            Purpose::Delay { is_retry: true, .. } => counters.retried(timeout),
-            Purpose::Park(why) => self.parked(&delivery, why),
+            RepublishKind::Delay { is_retry: false, .. } => counters.put_back(timeout),
+            RepublishKind::Delay { is_retry: true, .. } => counters.retried(timeout),
+            RepublishKind::Park(why) => self.parked(&delivery, why),
         }
-        self.inlet.ack(delivery.receipt);
+        self.channels.ack(delivery.receipt);
     }
 
     fn copies_failed(&mut self, failure: &PublishError, now: Instant) {
@@ -384,12 +384,12 @@ impl Desk {
 
     /// Asks whether the queue exists, and reports its silence. A connection that the broker has blocked takes no copies.
     fn listen(&mut self, now: Instant) {
-        let ConsumerContext { worker, timeout, queue, outlet, .. } = &*self.context;
+        let ConsumerContext { worker, timeout, queue, publishers, .. } = &*self.context;
         // The timer may fire a little early.
         let silence = worker.timing.broker_silence.mul_f64(0.9);
-        let unheard = self.inlet.ask();
+        let unheard = self.channels.ask();
         let unheard = (now.saturating_duration_since(unheard) >= silence).then_some(unheard);
-        let since = unheard.or_else(|| outlet.is_blocked().then_some(now));
+        let since = unheard.or_else(|| publishers.is_blocked().then_some(now));
         if since.is_some() != self.is_silent {
             self.is_silent = since.is_some();
             worker.health.silent(queue, &timeout.name, since);
@@ -408,7 +408,7 @@ impl Desk {
         if self.copies.work_again(now) && health.works(Work::Copies, timeout) {
             telemetry::copies_work(timeout);
         }
-        Ok(self.inlet.check()?)
+        Ok(self.channels.check()?)
     }
 }
 

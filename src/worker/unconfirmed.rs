@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::log_lines::LINE_EVERY;
 use crate::{
-    messaging::{PublishError, publish::outlet::Outlet},
+    messaging::{PublishError, publish::publisher_pool::PublisherPool},
     text::length,
     timing::Timing,
     topology::route::LONGEST_IN_HAND,
@@ -22,21 +22,21 @@ use crate::{
 };
 
 /// An event of a published copy.
-pub(super) enum Heard<C> {
+pub(super) enum PublishEvent<C> {
     Confirmed(C),
     /// The copy was not confirmed, and may be published again.
     Failed(C, PublishError),
     /// A copy has waited long for its answer.
-    Silence(PublishError),
+    ConfirmOverdue(PublishError),
     /// The copy has waited too long: its original must be requeued, before RabbitMQ closes the channel.
-    GivenUp(C),
+    Abandoned(C),
 }
 
 type Confirmation = Result<(), PublishError>;
 
 struct Unconfirmed<C> {
     copy: C,
-    place: Arc<str>,
+    destination: Arc<str>,
     message_id: String,
     publishing: BoxFuture<'static, Confirmation>,
     /// How long the copy has waited, once that is longer than `stuck_after`.
@@ -44,8 +44,8 @@ struct Unconfirmed<C> {
 }
 
 /// The unconfirmed copies of one consumer.
-pub(super) struct OnTheirWay<C> {
-    outlet: Arc<Outlet>,
+pub(super) struct UnconfirmedPublishes<C> {
+    publishers: Arc<PublisherPool>,
     waiting: FuturesUnordered<BoxFuture<'static, (Unconfirmed<C>, Option<Confirmation>)>>,
     /// Copies that have waited longer than `stuck_after`.
     silent: usize,
@@ -58,10 +58,10 @@ pub(super) struct OnTheirWay<C> {
     failed: Option<Instant>,
 }
 
-impl<C: Send + 'static> OnTheirWay<C> {
-    pub(super) fn new(outlet: Arc<Outlet>, timing: &Timing) -> Self {
+impl<C: Send + 'static> UnconfirmedPublishes<C> {
+    pub(super) fn new(publishers: Arc<PublisherPool>, timing: &Timing) -> Self {
         Self {
-            outlet,
+            publishers,
             waiting: FuturesUnordered::new(),
             silent: 0,
             stuck_after: timing.copies_stuck,
@@ -73,11 +73,11 @@ impl<C: Send + 'static> OnTheirWay<C> {
         }
     }
 
-    pub(super) fn send(&mut self, place: &str, message: Message, copy: C) {
-        let (outlet, place) = (Arc::clone(&self.outlet), Arc::from(place));
-        let (to, message_id) = (Arc::clone(&place), message.message_id.clone());
-        let publishing = async move { outlet.publish(&to, message).await }.boxed();
-        let waiting = Unconfirmed { copy, place, message_id, publishing, silent_for: None };
+    pub(super) fn send(&mut self, destination: &str, message: Message, copy: C) {
+        let (publishers, destination) = (Arc::clone(&self.publishers), Arc::from(destination));
+        let (to, message_id) = (Arc::clone(&destination), message.message_id.clone());
+        let publishing = async move { publishers.publish(&to, message).await }.boxed();
+        let waiting = Unconfirmed { copy, destination, message_id, publishing, silent_for: None };
         self.wait(waiting, self.stuck_after);
     }
 
@@ -90,7 +90,7 @@ impl<C: Send + 'static> OnTheirWay<C> {
     }
 
     /// The next event; `None` if no copy is unconfirmed.
-    pub(super) async fn next(&mut self) -> Option<Heard<C>> {
+    pub(super) async fn next(&mut self) -> Option<PublishEvent<C>> {
         loop {
             let (mut waiting, answer) = self.waiting.next().await?;
             let silent_for = waiting.silent_for;
@@ -99,18 +99,20 @@ impl<C: Send + 'static> OnTheirWay<C> {
                 self.silent -= 1;
             }
             match answer {
-                Some(Ok(())) => return Some(Heard::Confirmed(waiting.copy)),
-                Some(Err(error)) => return Some(Heard::Failed(waiting.copy, error)),
-                None if is_given_up => return Some(Heard::GivenUp(waiting.copy)),
+                Some(Ok(())) => return Some(PublishEvent::Confirmed(waiting.copy)),
+                Some(Err(error)) => return Some(PublishEvent::Failed(waiting.copy, error)),
+                None if is_given_up => return Some(PublishEvent::Abandoned(waiting.copy)),
                 None => {}
             }
-            let (place, message_id) = (Arc::clone(&waiting.place), waiting.message_id.clone());
+            let (destination, message_id) =
+                (Arc::clone(&waiting.destination), waiting.message_id.clone());
             let waited = silent_for.map_or(self.stuck_after, |waited| waited + self.confirm);
             waiting.silent_for = Some(waited);
             self.wait(waiting, self.confirm);
             if silent_for.is_some() {
-                let reason = format!("no answer from `{place}` within {}", length(self.confirm));
-                return Some(Heard::Silence(PublishError::Unknown {
+                let reason =
+                    format!("no answer from `{destination}` within {}", length(self.confirm));
+                return Some(PublishEvent::ConfirmOverdue(PublishError::Unknown {
                     message_id,
                     reason,
                     channel_ended: false,
@@ -156,23 +158,25 @@ mod tests {
     #[tokio::test]
     async fn what_has_no_answer_is_given_up_in_the_end() {
         let address = BrokerAddress::parse("amqp://127.0.0.1:1", None).unwrap();
-        let outlet = Arc::new(Outlet::new(address, "test"));
+        let publishers = Arc::new(PublisherPool::new(address, "test"));
         let tick = Duration::from_millis(1);
-        let mut copies = OnTheirWay {
+        let mut copies = UnconfirmedPublishes {
             stuck_after: tick,
             confirm: tick,
             longest: 3 * tick,
-            ..OnTheirWay::new(outlet, &Timing::default())
+            ..UnconfirmedPublishes::new(publishers, &Timing::default())
         };
-        let (place, message_id) = (Arc::from("a level"), String::new());
+        let (destination, message_id) = (Arc::from("a level"), String::new());
         let publishing = pending().boxed();
-        copies
-            .wait(Unconfirmed { copy: "a", place, message_id, publishing, silent_for: None }, tick);
+        copies.wait(
+            Unconfirmed { copy: "a", destination, message_id, publishing, silent_for: None },
+            tick,
+        );
         for _ in 0..2 {
-            assert!(matches!(copies.next().await, Some(Heard::Silence(_))));
+            assert!(matches!(copies.next().await, Some(PublishEvent::ConfirmOverdue(_))));
             assert_eq!((copies.len(), copies.silent()), (1, 1));
         }
-        assert!(matches!(copies.next().await, Some(Heard::GivenUp("a"))));
+        assert!(matches!(copies.next().await, Some(PublishEvent::Abandoned("a"))));
         assert_eq!((copies.len(), copies.silent()), (0, 0));
     }
 }
