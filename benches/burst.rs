@@ -22,7 +22,7 @@ use overdue::{Delay, Publisher, internals::broker::consume::Subscription};
 use support::{
     Benchmark, Result,
     closers::{Closer, Running, TIMEOUT, Way},
-    gate::Gate,
+    gate::{Gate, Settings},
     options::Options,
     report::Report,
     rivals::PlainSql,
@@ -187,20 +187,15 @@ impl Burst {
     /// The gate between a worker and the broker if it will be shut, and how long before the instant; with the worker's
     /// setting.
     async fn gate(&self, stage: &Stage, closer: &Closer) -> Result<(Option<Shut>, Settings)> {
-        const BROKER: &str = "OVERDUE_BROKER__URL";
         let Some(seconds) = self.frozen.filter(|_| closer.is_worker()) else {
             return Ok((None, Vec::new()));
         };
-        let url = stage.environment.iter().find(|(name, _)| *name == BROKER);
-        let url = url.map(|(_, url)| url.as_str()).ok_or("the stage names no broker")?;
-        let gate = Gate::to(url).await?;
-        let settings = vec![(BROKER, gate.url(url)?)];
+        let (gate, settings) = Gate::before(&stage.environment).await?;
         Ok((Some((gate, Duration::try_from_secs_f64(seconds)?)), settings))
     }
 }
 
 type Shut = (Gate, Duration);
-type Settings = Vec<(&'static str, String)>;
 
 /// A round of one contestant.
 struct Round<'a> {

@@ -16,6 +16,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use support::{
     Benchmark, Result,
     closers::{Closer, Running, TIMEOUT, Way},
+    gate::{Gate, Settings},
     options::Options,
     report::{Number, Report},
     rivals::PlainSql,
@@ -60,6 +61,12 @@ struct Steady {
     /// Each notice waits in a ladder, for a random time up to 10 s; only the worker is measured
     #[arg(long)]
     random_delays: bool,
+    /// Let no byte pass between worker and broker, from this time before the first deadline until the last order is closed
+    #[arg(long, value_name = "SECONDS", conflicts_with = "unreachable")]
+    frozen: Option<f64>,
+    /// Start the worker without a broker, and publish no notices
+    #[arg(long)]
+    unreachable: bool,
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Way>,
@@ -102,7 +109,9 @@ impl Benchmark for Steady {
                         continue;
                     }
                     say(&format!("round {number} of {rounds}: {rate}/s, {}", closer.name));
-                    let run = Run { steady: self, stage, publisher: &publisher, closer, place };
+                    let gate = self.gate(stage, closer).await?;
+                    let publisher = &publisher;
+                    let run = Run { steady: self, stage, publisher, closer, place, gate };
                     run.at_rate(rate, &mut report).await?;
                 }
             }
@@ -110,7 +119,8 @@ impl Benchmark for Steady {
         for (place, closer) in closers.iter().enumerate() {
             if closer.way == Way::Overdue && self.idle > 0 {
                 say(&format!("{}: idle, and from its start to the first close", closer.name));
-                let run = Run { steady: self, stage, publisher: &publisher, closer, place };
+                let (publisher, gate) = (&publisher, None);
+                let run = Run { steady: self, stage, publisher, closer, place, gate };
                 run.idle(&mut report).await?;
             }
         }
@@ -123,6 +133,16 @@ impl Benchmark for Steady {
             report.compare("database_cpu_s", &with, &without);
         }
         Ok(report)
+    }
+}
+
+impl Steady {
+    /// The gate between a worker and the broker if it will be shut, with the worker's setting.
+    async fn gate(&self, stage: &Stage, closer: &Closer) -> Result<Option<(Gate, Settings)>> {
+        if !closer.is_worker() || self.frozen.is_none() && !self.unreachable {
+            return Ok(None);
+        }
+        Gate::before(&stage.environment).await.map(Some)
     }
 }
 
@@ -152,6 +172,7 @@ struct Run<'a> {
     publisher: &'a Publisher,
     closer: &'a Closer,
     place: usize,
+    gate: Option<(Gate, Settings)>,
 }
 
 /// Orders in the tables, and the clock of their deadlines.
@@ -169,35 +190,57 @@ impl Run<'_> {
         }
     }
 
+    fn has_notices(&self) -> bool {
+        self.closer.needs_notices() && !self.steady.unreachable
+    }
+
     const fn longest_delay(&self) -> Duration {
         if self.steady.random_delays { Duration::from_millis(LONGEST_MS) } else { SHORT }
     }
 
     async fn at_rate(&self, rate: u32, report: &mut Report) -> Result<()> {
         shop::reset(&self.stage.store).await?;
-        let mut running = self.closer.start(self.stage, self.place, self.delays()).await?;
+        let Self { stage, closer, place, .. } = *self;
         let mut generator = Generator::new()?;
-        let warm = self.insert(rate, &mut generator, "warm", WARM_UP, SOON).await?;
-        self.publish(&running, &warm).await?;
-        running.until_closed(self.stage).await?;
-        running.until_idle(self.stage, self.closer).await?;
+        let mut running = match &self.gate {
+            Some((gate, settings)) if self.steady.unreachable => {
+                gate.shut();
+                closer.spawn(stage, place, self.delays(), settings).await?
+            }
+            gate => {
+                let settings = gate.as_ref().map_or(&[][..], |(_, settings)| settings);
+                let mut running = closer.start_with(stage, place, self.delays(), settings).await?;
+                let warm = self.insert(rate, &mut generator, "warm", WARM_UP, SOON).await?;
+                self.publish(&running, &warm).await?;
+                running.until_closed(stage).await?;
+                running.until_idle(stage, closer).await?;
+                running
+            }
+        };
         let seconds = usize::try_from(self.steady.seconds)?;
         let count = usize::try_from(rate)?.saturating_mul(seconds).clamp(1, MOST_ORDERS);
-        let mut preparation = SOON;
+        let frozen = Duration::try_from_secs_f64(self.steady.frozen.unwrap_or_default())?;
+        let mut preparation = SOON + frozen;
         loop {
             let name = format!("steady-{}", preparation.as_millis());
             let began = Instant::now();
             let prepared = self.insert(rate, &mut generator, &name, count, preparation).await?;
-            let first = prepared.clock.instant(prepared.orders[0].due_us);
-            let first = first.checked_sub(self.longest_delay()).unwrap_or(first);
+            let due = prepared.clock.instant(prepared.orders[0].due_us);
+            let first = due.checked_sub(self.longest_delay().max(frozen)).unwrap_or(due);
             if first > Instant::now() {
+                if let Some((gate, _)) = &self.gate {
+                    let shut = due.checked_sub(frozen).unwrap_or(due);
+                    tokio::time::sleep_until(shut.into()).await;
+                    gate.shut();
+                }
+                let first = due.checked_sub(self.longest_delay()).unwrap_or(due);
                 tokio::time::sleep_until(first.into()).await;
                 self.close(rate, &mut running, &name, &prepared, report).await?;
                 return running.stop().await;
             }
             // No notice was published yet. The next attempt has more time.
             shop::reset(&self.stage.store).await?;
-            preparation = began.elapsed() * 3 / 2 + SOON;
+            preparation = began.elapsed() * 3 / 2 + SOON + frozen;
             if preparation > LONGEST_PREPARATION {
                 return Err(format!("{count} orders were not ready in time").into());
             }
@@ -227,7 +270,7 @@ impl Run<'_> {
     async fn publish(&self, running: &Running, prepared: &Prepared) -> Result<Duration> {
         let Prepared { orders, clock } = prepared;
         let mut notices = Vec::with_capacity(orders.len());
-        for (place, order) in (0..).zip(orders).filter(|_| self.closer.needs_notices()) {
+        for (place, order) in (0..).zip(orders).filter(|_| self.has_notices()) {
             let delay = if self.steady.random_delays {
                 let ms = StdRng::seed_from_u64(place).random_range(1..=LONGEST_MS);
                 Duration::from_millis(ms)
@@ -261,7 +304,12 @@ impl Run<'_> {
         let last_us = prepared.orders.last().map_or(0, |order| order.due_us);
         tokio::time::sleep_until(prepared.clock.instant(last_us).into()).await;
         running.until_closed(stage).await?;
-        running.until_idle(stage, closer).await?;
+        if let Some((gate, _)) = &self.gate {
+            gate.open();
+        }
+        if !self.steady.unreachable {
+            running.until_idle(stage, closer).await?;
+        }
         let after = stage.meters.read(&running.process_ids());
         let outcome = Outcome::read(stage, name, prepared.orders.len(), closer.audits()).await?;
         let line = line(rate, closer);

@@ -132,6 +132,21 @@ impl Closer {
         delays: &str,
         settings: &[(&'static str, String)],
     ) -> Result<Running> {
+        let mut running = self.spawn(stage, place, delays, settings).await?;
+        if self.is_worker() || self.way == Way::Tutorial {
+            running.until_all_consume().await?;
+        }
+        Ok(running)
+    }
+
+    /// Like [`Self::start_with`], without a wait: the processes may have no broker yet.
+    pub async fn spawn(
+        &self,
+        stage: &Stage,
+        place: usize,
+        delays: &str,
+        settings: &[(&'static str, String)],
+    ) -> Result<Running> {
         let text = format!(
             "name = \"bench-{place}\"\n{delays}[[timeout]]\nname = \"{TIMEOUT}\"\nafter = \"1h\"\n"
         );
@@ -156,11 +171,7 @@ impl Closer {
         };
         let link = Link::open(&stage.address, "bench: looking").await?;
         let channel = link.channel().await?;
-        let mut running = Running { processes, link, channel, queues, topology };
-        if self.is_worker() || self.way == Way::Tutorial {
-            running.until_all_consume().await?;
-        }
-        Ok(running)
+        Ok(Running { processes, link, channel, queues, topology })
     }
 }
 

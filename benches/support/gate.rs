@@ -11,6 +11,9 @@ use url::Url;
 
 use super::Result;
 
+/// Environment variables of a worker.
+pub type Settings = Vec<(&'static str, String)>;
+
 /// A local port that forwards to one broker.
 pub struct Gate {
     address: SocketAddr,
@@ -19,7 +22,7 @@ pub struct Gate {
 
 impl Gate {
     /// Opens a gate to the broker of an AMQP URL.
-    pub async fn to(broker_url: &str) -> Result<Self> {
+    async fn to(broker_url: &str) -> Result<Self> {
         let url = Url::parse(broker_url)?;
         let host = url.host_str().unwrap_or("localhost").to_owned();
         let broker = (host, url.port().unwrap_or(5672));
@@ -44,8 +47,18 @@ impl Gate {
         Ok(Self { address, open })
     }
 
+    /// Opens a gate to the broker of `environment`, and returns the setting of a worker behind the gate.
+    pub async fn before(environment: &[(&'static str, String)]) -> Result<(Self, Settings)> {
+        const BROKER: &str = "OVERDUE_BROKER__URL";
+        let url = environment.iter().find(|(name, _)| *name == BROKER);
+        let url = url.map(|(_, url)| url.as_str()).ok_or("the stage names no broker")?;
+        let gate = Self::to(url).await?;
+        let settings = vec![(BROKER, gate.url(url)?)];
+        Ok((gate, settings))
+    }
+
     /// The broker's URL with the address of the gate.
-    pub fn url(&self, broker_url: &str) -> Result<String> {
+    fn url(&self, broker_url: &str) -> Result<String> {
         let mut url = Url::parse(broker_url)?;
         url.set_ip_host(self.address.ip()).map_err(|()| "the broker's URL takes no address")?;
         url.set_port(Some(self.address.port())).map_err(|()| "the broker's URL takes no port")?;
