@@ -1,4 +1,4 @@
-//! What it takes to bring a broker to the desired topology, as data: printed, then executed as it is.
+//! A plan: the changes that bring a broker to the desired topology, as data. The printed steps are the steps that are carried out.
 
 pub(crate) mod counts;
 pub(crate) mod diff;
@@ -55,7 +55,7 @@ impl Plan {
         self.steps.is_empty() && self.refusals.is_empty()
     }
 
-    /// Whether nothing is to be done, and nothing drains that a later plan would delete without the help of a person.
+    /// Whether the plan has no step and no refusal, and nothing drains that a later plan can delete without a person.
     pub fn is_at_rest(&self) -> bool {
         let ends = |it: &Draining| it.drains.ends();
         self.is_empty()
@@ -63,9 +63,9 @@ impl Plan {
             && !self.retired_exchanges.iter().any(|it| it.needed.ends(&self.draining))
     }
 
-    /// Queues that are taken out of use, or were: whose messages matter to the plan.
+    /// Queues that this plan takes out of use, or that an earlier plan did: the plan depends on their messages.
     pub fn leaving(&self) -> BTreeSet<String> {
-        // What is unbound is deleted, or drains.
+        // An unbound queue is either deleted or in `draining`.
         let deleted = self.changes().filter_map(|change| match change {
             Change::DeleteQueue { queue, .. } => Some(queue),
             _ => None,
@@ -78,17 +78,17 @@ impl Plan {
         deleted.chain(draining).chain(consumed).cloned().collect()
     }
 
-    /// Whether the plan depends on the time: the queue of a removed timeout stays bound for a time.
+    /// Whether the plan depends on the broker's clock: the queue of a removed timeout stays bound for a limited time.
     pub fn depends_on_time(&self) -> bool {
         self.draining.iter().any(|it| matches!(it.drains, DrainStatus::Leaving { .. }))
     }
 
-    /// What it does, without the reasons, which have counts in them.
+    /// The changes without their reasons, which contain message counts.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.steps.iter().map(|step| &step.change)
     }
 
-    /// Messages that carrying it out would lose.
+    /// Number of messages that the plan deletes.
     pub fn lost(&self) -> u64 {
         let lost = self.steps.iter().map(|step| match step.change {
             Change::DeleteQueue { lost, .. } => lost,
@@ -101,7 +101,7 @@ impl Plan {
         ladder_lines::steps(self.steps.iter().filter(of)).into_iter()
     }
 
-    /// One line: how much of what, and whether anything could be lost.
+    /// One line: the number of changes of each kind, and whether messages are lost.
     pub fn summary(&self) -> String {
         let draining = match self.draining.len() {
             0 => String::new(),
@@ -138,12 +138,12 @@ impl Plan {
         format!("{}{draining}; {}", list.join(", "), self.verdict())
     }
 
-    /// Whether a policy keeps the topology from doing what it says.
+    /// Whether a policy changes what the objects of the topology do.
     fn is_overridden(&self) -> bool {
         self.notes.iter().any(|note| matches!(note, Note::Policy { .. }))
     }
 
-    /// Whether anything could be lost.
+    /// Whether messages are lost, as text.
     fn verdict(&self) -> String {
         let misdirected = self.draining.iter().filter(|queue| queue.drains.misdirected());
         let misdirected: Vec<&str> = misdirected.map(|queue| queue.queue.as_str()).collect();

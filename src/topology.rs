@@ -69,23 +69,23 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// The delays of the categories, then the usual one.
+    /// The delays of the categories, then the delay of other orders (`after`).
     pub(crate) fn delays(&self) -> impl Iterator<Item = &Level> {
         self.after_by_category.values().chain(std::iter::once(&self.after))
     }
 
-    /// Name and usual delay, which `schedule()` needs.
+    /// The timeout's name and its delay `after`, for `schedule()`.
     pub(crate) fn name_and_delay(&self) -> (&str, Duration) {
         (&self.name, self.after.ttl().as_duration())
     }
 }
 
 impl Topology {
-    /// Reads and checks the text of a `topology.toml`.
+    /// Parses and checks the text of a `topology.toml`.
     ///
     /// # Errors
-    /// Every key and value that cannot be used; otherwise every error of the rules. Both in the order of the file. For a text
-    /// that is not TOML: the first mistake. Warnings are not errors; [`lint`] returns them.
+    /// Every unusable key and value; without these, every error of the rules, in the order of the file. For a text that is not
+    /// TOML: the first mistake. Warnings are not errors; [`lint`] returns them.
     pub fn parse(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let of_text = |mistakes: Vec<Mistake>| mistakes.into_iter().map(unusable).collect();
         let file = file::read(text).map_err(|mistakes| -> Vec<_> { of_text(mistakes) })?;
@@ -95,7 +95,7 @@ impl Topology {
             return Err(findings);
         }
         Self::from_file(&file).map_err(|message| {
-            // Unreachable unless a rule is missing.
+            // Unreachable: the rules refuse every file that cannot be converted.
             let help = "docs/topology.md has the whole format".to_owned();
             vec![unusable(Mistake { span: 0..0, message, help })]
         })

@@ -104,7 +104,7 @@ fn is_there(objects: &Objects, binding: &Binding) -> bool {
         objects.exchanges.contains_key(&binding.destination)
     }
 }
-/// A note on a queue that has a name of this topology and no mark. `None` if another topology has marked the queue.
+/// A note on a queue with a name of this topology and without a mark; `None` if another topology has marked the queue.
 pub(super) fn unmarked(topology: &Topology, objects: &Objects, queue: &Queue) -> Option<Note> {
     if objects.owner_of(&queue.name).is_some() {
         return None;

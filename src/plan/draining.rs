@@ -11,7 +11,7 @@ use crate::{
     topology::level::Ttl,
 };
 
-/// A count of messages as a person reads it.
+/// A number of messages as text for people.
 pub(crate) fn count_of(messages: Option<u64>) -> String {
     messages.map_or_else(
         || "an unknown number of messages".to_owned(),
@@ -79,7 +79,7 @@ pub enum DrainStatus {
 }
 
 impl DrainStatus {
-    /// Whether the queue empties without somebody's help.
+    /// Whether the queue empties without a person.
     pub fn ends(&self) -> bool {
         match self {
             Self::WhenDue { .. }
@@ -95,7 +95,7 @@ impl DrainStatus {
         }
     }
 
-    /// Whether what is in it comes out somewhere else than where the topology says. No plan can change that.
+    /// Whether messages leave the queue to another place than the topology says; no plan can change that.
     pub fn misdirected(&self) -> bool {
         matches!(self, Self::Never | Self::Elsewhere { .. })
     }
@@ -188,7 +188,7 @@ impl fmt::Display for BlockedBy {
     }
 }
 
-/// Reads on after a count: `3 messages to come out …`.
+/// Text that follows a count: `3 messages to come out …`.
 impl fmt::Display for DrainStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut OneLine(f);
@@ -229,7 +229,7 @@ impl fmt::Display for DrainStatus {
     }
 }
 
-/// Seconds of lead are of no interest to who waits for minutes.
+/// Rounds a time up to seconds from 10 s on, and to minutes from 10 min on.
 fn about(within: Ttl) -> Ttl {
     match within.as_millis() {
         ms @ 600_000.. => Ttl::from_millis(ms.next_multiple_of(60_000)).unwrap_or(within),

@@ -22,7 +22,7 @@ pub struct BrokerIdentity {
 }
 
 impl BrokerIdentity {
-    /// Where a plan for `topology` is carried out, as its first line says it.
+    /// The first line of a plan: the place where it is carried out.
     pub fn heading(&self, topology: &Topology) -> String {
         one_line(format!("topology `{}` in {self}", topology.name))
     }
@@ -54,7 +54,7 @@ pub struct PlanJson {
 }
 
 impl PlanJson {
-    /// What `overdue plan` shows of a plan.
+    /// Converts a plan to the answer of `overdue plan`.
     pub fn new(topology: &Topology, broker: BrokerIdentity, plan: Plan) -> Self {
         let (topology, summary, fingerprint) =
             (topology.name.clone(), plan.summary(), plan.fingerprint());

@@ -1,4 +1,4 @@
-//! Which queues of a broker are the topology's own, and what each is for.
+//! The queues of a broker that belong to the topology, and the role of each.
 
 use super::{
     Difference,
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What a queue under the topology's prefix is to the topology.
+/// The role of a queue under the topology's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'a> {
     /// A delay queue.
@@ -23,18 +23,18 @@ pub(crate) enum Kind<'a> {
     Parked,
 }
 
-/// Which delay a queue is for, as its name says.
+/// The delay of a queue, from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DelayQueueKind<'a> {
-    /// This level, e.g. `30m`.
+    /// A level, e.g. `30m`.
     Level(&'a str),
     /// A digit of a ladder: what follows `<topology>.ladder.`, e.g. `delay.30m`.
     Digit(&'a str),
 }
 
-/// What a queue is by its name and its dead letter exchange; whose it is, its mark says.
+/// The role of a queue, from its name and its dead letter exchange. The owner of a queue is in its mark.
 ///
-/// A queue that has the very name of a desired one is in its place, whatever it dead-letters to.
+/// A queue with the name of a desired queue has the role of that queue, whatever its dead letter exchange is.
 pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a>> {
     let name = queue.name.as_str();
     let rest = name.strip_prefix(&topology.name)?.strip_prefix('.')?;
@@ -64,7 +64,7 @@ pub(crate) fn named<'a>(topology: &Topology, queue: &'a Queue) -> Option<Kind<'a
     (wanted || ours).then_some(Kind::Business)
 }
 
-/// What the names of a ladder have after the topology's.
+/// Begins the names of a ladder's exchanges and queues, after the topology's name.
 const LADDER: &str = "ladder.";
 
 /// The digit in `ladder.delay.30m`; `ladder.2` is the queue of a timeout with this name.
@@ -80,20 +80,20 @@ fn level_of(rest: &str) -> Option<&str> {
     number_of(&format!("delay.{level}"), rest).map(|_| level)
 }
 
-/// How long the broker keeps a message in this queue at the most, whatever level its name says; `None` where it has no
-/// TTL. A TTL of zero, which no level has, counts as the shortest.
+/// The longest time that the broker keeps a message in this queue, whatever level its name says; `None` for a queue without a
+/// TTL. A TTL of zero, which no level has, counts as 1 ms.
 pub(crate) fn message_ttl(queue: &Queue) -> Option<Ttl> {
     let ms = u64::try_from(queue.message_ttl_ms()?).ok()?;
     Ttl::from_millis(ms.clamp(1, MAX_TTL_MS))
 }
 
-/// Whether a queue has the topology's mark. A form can be anybody's, so nothing else makes a queue one to retire.
+/// Whether a queue has the topology's mark. Only a marked queue is retired: a foreign queue can have the same name and arguments.
 pub(crate) fn is_marked(topology: &Topology, objects: &Objects, queue: &Queue) -> bool {
     objects.owner_of(&queue.name) == Some(&topology.name)
 }
 
-/// What a queue of `objects` is to the topology: one of ours, or one in the place of one. `None` is a foreign queue: it
-/// is never touched, whatever its name begins with.
+/// The role of a queue that has the topology's mark, or that the next plan adopts. `None` for a foreign queue, which no plan
+/// changes, whatever its name begins with.
 pub(crate) fn kind<'a>(
     topology: &Topology,
     objects: &Objects,
@@ -103,7 +103,7 @@ pub(crate) fn kind<'a>(
     (is_marked(topology, objects, queue) || in_place(topology, queue)).then_some(kind)
 }
 
-/// Whether a queue has the very name of a desired one, or is a generation exactly as that is wanted: the next plan adopts it.
+/// Whether the next plan adopts the queue: it has the name of a desired queue, or is a generation with the desired arguments.
 fn in_place(topology: &Topology, queue: &Queue) -> bool {
     topology.objects().queues.iter().any(|(base, wanted)| {
         *base == queue.name
@@ -112,7 +112,7 @@ fn in_place(topology: &Topology, queue: &Queue) -> bool {
     })
 }
 
-/// What a queue is to the topology, retired generations and queues of another shape included; `None` is foreign.
+/// The role of a queue; retired generations and queues with other arguments have one, too. `None` for a foreign queue.
 pub(crate) fn role<'a>(
     topology: &Topology,
     objects: &Objects,
@@ -124,14 +124,14 @@ pub(crate) fn role<'a>(
     })
 }
 
-/// Names of the queues of `topology` that are there, retired ones included.
+/// Names of the topology's queues on the broker, with retired queues.
 pub(crate) fn queues_of(topology: &Topology, objects: &Objects) -> Vec<String> {
     let queues = objects.queues.values();
     let ours = queues.filter(|queue| role(topology, objects, queue).is_some());
     ours.map(|queue| queue.name.clone()).collect()
 }
 
-/// Every parking lot of the topology that is there: the one in use, and those that it has replaced.
+/// The topology's parking lots on the broker: the current one, and earlier generations.
 pub fn parking_lots(topology: &Topology, objects: &Objects) -> Vec<String> {
     let is_lot = |queue: &&Queue| kind(topology, objects, queue) == Some(Kind::Parked);
     objects.queues.values().filter(is_lot).map(|queue| queue.name.clone()).collect()

@@ -113,7 +113,7 @@ pub(super) fn needed(
     Some(BlockedBy::Bound { exchange: bound.source.clone() })
 }
 
-/// Whether workers with a former file, which has `[compat.x-delay]`, publish messages from `queue` to `exchange`.
+/// Whether workers with an earlier topology file that has `[compat.x-delay]` publish messages from `queue` to `exchange`.
 fn is_left_of_compat(topology: &Topology, queue: &str, exchange: &str) -> bool {
     let base = topology.compat_queue();
     (exchange == topology.compat_due_exchange() || exchange == topology.compat_rest_exchange())
@@ -126,8 +126,8 @@ fn is_of_former_shards(topology: &Topology, exchange: &Exchange) -> bool {
     exchange.kind == CONSISTENT_HASH && !topology.objects().exchanges.contains_key(&exchange.name)
 }
 
-/// Why a former exchange of shards is needed. It stays as long as one of its shards: workers that cannot list queues find the
-/// shards by it.
+/// Why an exchange of former shards is needed: one of its shards exists. Workers that cannot list queues find the shards through
+/// the exchange.
 fn shares(
     topology: &Topology,
     observed: &Snapshot,

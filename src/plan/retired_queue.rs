@@ -1,4 +1,4 @@
-//! Taking a queue out of use: unbound first, deleted once it is empty, never with messages that nobody gave up.
+//! Retires a queue: unbinds it first, and deletes it when it is empty. Only `--discard` deletes a queue with messages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A queue of ours that the topology no longer wants.
+/// A marked queue that the topology no longer has.
 pub(super) struct RetiredQueue<'a> {
     pub(super) topology: &'a Topology,
     pub(super) observed: &'a Snapshot,
@@ -34,13 +34,13 @@ pub(super) struct RetiredQueue<'a> {
 impl RetiredQueue<'_> {
     pub(super) fn plan(&self, plan: &mut Plan) {
         let queue = self.queue.name.clone();
-        // What somebody else reads is in use, whatever the topology says.
+        // A queue with a foreign consumer is in use, whatever the topology says.
         if let Some(consumers) = self.observed.foreign_consumers.get(&queue).copied() {
             plan.notes.push(Note::Consumed { queue, consumers });
             return;
         }
         let messages = self.observed.messages_in(&queue);
-        // What nobody has counted is not given up for lost.
+        // Messages without a count are never discarded.
         let discarded = self.removed() && messages.is_some() && self.discard.contains(&queue);
         if !discarded && let Some(drains) = self.stays(plan) {
             plan.draining.push(Draining { queue, messages, drains });
@@ -118,23 +118,23 @@ impl RetiredQueue<'_> {
             && self.observed.objects.owner_of(queue) == Some(&self.topology.name)
     }
 
-    /// Whether its timeout is gone from the topology.
+    /// Whether the topology no longer has the queue's timeout.
     pub(super) fn removed(&self) -> bool {
         self.kind == Kind::Business && self.successor().is_none()
     }
 
-    /// Bindings through which messages of this topology come in.
+    /// Bindings through which messages of this topology arrive.
     fn incoming(&self) -> impl Iterator<Item = &Binding> {
         self.bindings().filter(|binding| self.is_ours(&binding.source))
     }
 
-    /// An exchange of somebody else that is bound to it: deleting the queue would lose what comes that way.
+    /// A foreign exchange that is bound to the queue: deleting the queue would lose its messages.
     fn foreign_source(&self) -> Option<&str> {
         let foreign = self.bindings().find(|binding| !self.is_ours(&binding.source));
         foreign.map(|binding| binding.source.as_str())
     }
 
-    /// Its bindings through which something can come in: not the one that every queue has, and no mark.
+    /// Bindings through which messages can arrive: without the binding of the default exchange, and without marks.
     fn bindings(&self) -> impl Iterator<Item = &Binding> {
         self.observed.objects.bindings.iter().filter(|binding| {
             binding.to_queue
@@ -144,14 +144,14 @@ impl RetiredQueue<'_> {
         })
     }
 
-    /// A name that begins as ours do is not enough: `orders.legacy` is somebody else's.
+    /// Whether the exchange is desired or has the topology's mark. A name is no proof: `orders.legacy` can be a foreign exchange.
     fn is_ours(&self, exchange: &str) -> bool {
         let marked = self.observed.objects.owner_of_exchange(exchange);
         self.resolved.objects.exchanges.contains_key(exchange)
             || marked == Some(&self.topology.name)
     }
 
-    /// Whether the source of `binding` is a retired exchange of the delayed message plugin: its bindings go with it.
+    /// Whether the source of `binding` is a retired exchange of the delayed message plugin. The binding is deleted with it.
     fn goes_with_its_exchange(&self, binding: &Binding) -> bool {
         self.is_delaying(&binding.source)
             && !self.resolved.objects.exchanges.contains_key(&binding.source)
@@ -162,7 +162,7 @@ impl RetiredQueue<'_> {
         exchange.is_some_and(|it| it.kind == DELAYED_EXCHANGE_TYPE)
     }
 
-    /// The queue that took its place, if any, or the exchange of the shards that did.
+    /// The queue, or the exchange of shards, that replaces this queue; `None` without a replacement.
     fn successor(&self) -> Option<String> {
         let topology = self.topology;
         let mut bases = topology.objects().queues.into_keys();
@@ -196,14 +196,14 @@ impl RetiredQueue<'_> {
         }
     }
 
-    /// How the queue empties when nothing more comes into it.
+    /// How the queue empties after it is unbound.
     fn drains(&self) -> DrainStatus {
         if let Some(exchange) = self.foreign_source() {
             return DrainStatus::Fed { exchange: exchange.to_owned() };
         }
         match self.kind {
             Kind::Delay(hold) => self.expires(hold),
-            // A worker with the old topology has them, or will have.
+            // A worker with the old topology consumes the queue.
             Kind::Business if self.observed.consumed.contains(&self.queue.name) => {
                 DrainStatus::Consumed
             }
@@ -215,7 +215,7 @@ impl RetiredQueue<'_> {
         }
     }
 
-    /// Of a delay queue: as its own arguments say, which may be others than the topology's.
+    /// How a delay queue empties, by its own arguments, which can differ from the topology's.
     fn expires(&self, hold: DelayQueueKind<'_>) -> DrainStatus {
         let Some(within) = message_ttl(self.queue) else { return DrainStatus::Never };
         match self.queue.dead_letter_exchange() {

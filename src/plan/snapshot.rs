@@ -1,4 +1,4 @@
-//! What a broker has, as data: the objects of one virtual host and what waits in its queues.
+//! A reading of a broker, as data: the objects of one virtual host, and the messages in its queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,36 +10,35 @@ use crate::{
     topology::{Topology, strategy::DELAYED_EXCHANGE_TYPE},
 };
 
-/// Dead letters that a quorum queue hands on at once, unless `dead_letter_worker_consumer_prefetch` is raised
+/// Dead letters of a quorum queue that are published at the same time, unless `dead_letter_worker_consumer_prefetch` is larger
 /// (<https://www.rabbitmq.com/docs/quorum-queues#activating-at-least-once-dead-lettering>).
 pub(crate) const SLOTS: u64 = 32;
 
 /// One reading of a virtual host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Where it was read.
+    /// The virtual host that was read.
     pub virtual_host: String,
     /// Exchanges, queues, bindings.
     pub objects: Objects,
-    /// Messages in each queue: ready, unacked, held back, and on their way to the dead letter exchange.
-    /// Up to ten seconds old (a queue reports every five, and the reports are collected every five); the broker has
-    /// none for a queue it knows nothing of yet.
+    /// Messages in each queue: ready, unacked, delayed, and dead letters that no queue has confirmed. Up to ten seconds old: a
+    /// queue reports every five seconds, and the reports are collected every five. A queue without a report has no entry.
     pub messages: BTreeMap<String, u64>,
-    /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes may hold more.
+    /// Messages in each exchange of the delayed message plugin, on the node that answered; other nodes can hold more.
     pub delayed: BTreeMap<String, u64>,
-    /// Queues that somebody consumes from, as late as the counts.
+    /// Queues with a consumer, up to ten seconds old.
     pub consumed: BTreeSet<String>,
-    /// Consumers that are not workers of ours, of the queues that a plan takes out of use; none is not in it.
+    /// Foreign consumers of each queue that a plan takes out of use; a queue without foreign consumers has no entry.
     pub foreign_consumers: BTreeMap<String, u64>,
     /// Policies of the virtual host.
     pub policies: Vec<Policy>,
-    /// Operator policies of the virtual host; none where this user may not see them.
+    /// Operator policies of the virtual host; empty if this user may not see them.
     pub operator_policies: Vec<Policy>,
-    /// When it was read; it is asked for where a plan depends on it.
+    /// The time of the reading; `None` if no plan depends on it.
     pub clock: Option<Clock>,
 }
 
-/// When a reading was made, by the clock of the broker: whoever applies next time may have another one.
+/// The time of a reading by the broker's clock, because the next apply may run on another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Seconds since 1970.
@@ -59,12 +58,12 @@ impl Snapshot {
         Self { objects, messages, delayed, ..Self::default() }
     }
 
-    /// Messages in `queue`; `None` where the broker does not say, which does not mean zero.
+    /// Messages in `queue`; `None` if the broker does not report them, which does not mean zero.
     pub fn messages_in(&self, queue: &str) -> Option<u64> {
         self.messages.get(queue).copied()
     }
 
-    /// Corrects a count by what the queue itself says is ready; what is not ready stays as it was.
+    /// Raises the count of a queue to the number of ready messages that the queue itself reports.
     pub fn at_least(&mut self, queue: &str, ready: u64) {
         if ready > 0 {
             let messages = self.messages.entry(queue.to_owned()).or_default();
@@ -73,8 +72,8 @@ impl Snapshot {
     }
 }
 
-/// One queue's numbers, as the management API has them: up to ten seconds old.
-/// `None` where the broker has no numbers yet (it has just started) or collects none.
+/// Statistics of a queue from the management API, up to ten seconds old. `None` if the broker has no value yet, e.g. after its
+/// start, or collects no statistics.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct QueueStats {
     /// The queue.
@@ -82,62 +81,62 @@ pub struct QueueStats {
     /// `quorum`, `classic`, …
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Ready, unacked, held back, and on their way to the dead letter exchange.
+    /// Ready, unacked and delayed messages, and dead letters that no queue has confirmed.
     pub messages: Option<u64>,
-    /// Waiting for a consumer or for their TTL.
+    /// Messages that wait for a consumer or for their TTL.
     pub messages_ready: Option<u64>,
-    /// With a consumer.
+    /// Messages that were delivered and not acked.
     pub messages_unacknowledged: Option<u64>,
-    /// Held back: given back, and waiting to be handed out again (delayed retry, 4.3 and later), or published with the header
-    /// `x-opt-delivery-time` (4.4). To AMQP they are not there.
+    /// Delayed messages, which AMQP does not count: requeued under a policy with delayed retry (4.3 and later), or published with
+    /// the header `x-opt-delivery-time` (4.4).
     #[serde(default, deserialize_with = "number")]
     pub messages_delayed: Option<u64>,
-    /// Until when it holds the first of them back, in milliseconds since 1970; `None` where there is none, and before 4.3.
+    /// When the first delayed message becomes ready, in milliseconds since 1970; `None` without delayed messages, and before 4.3.
     #[serde(default, deserialize_with = "number")]
     pub next_delayed_at: Option<u64>,
-    /// The same of the last of them.
+    /// When the last delayed message becomes ready, in milliseconds since 1970.
     #[serde(default, deserialize_with = "number")]
     pub last_delayed_at: Option<u64>,
-    /// Due, and not yet confirmed by the queues they are dead-lettered to (at-least-once only).
+    /// Expired messages that the queues of their dead letter exchange have not confirmed (at-least-once only).
     pub messages_dlx: Option<u64>,
     /// Bytes of all message bodies.
     pub message_bytes: Option<u64>,
-    /// Consumers.
+    /// Number of consumers.
     pub consumers: Option<u64>,
     /// The policy that applies, if any.
     pub policy: Option<String>,
     /// The operator policy that applies, if any.
     pub operator_policy: Option<String>,
-    /// What both come to.
+    /// The merged definition of policy and operator policy.
     #[serde(default, deserialize_with = "definition")]
     pub effective_policy_definition: BTreeMap<String, Value>,
-    /// What goes through it.
+    /// Messages per second.
     #[serde(default, rename = "message_stats", deserialize_with = "rates")]
     pub rates: Rates,
 }
 
-/// What goes through a queue, messages per second; `None` if the broker has counted nothing.
+/// Messages per second of a queue; `None` if the broker has counted none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// Published to it.
+    /// Messages that were published to the queue.
     pub published: Option<f64>,
-    /// Acked by its consumers.
+    /// Messages that consumers acked.
     pub acked: Option<f64>,
 }
 
-/// What is no number is not known: a broker may have no value, or a text in its place.
+/// Reads a number; `None` for any other value, because a broker may send a text or no value.
 fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     Ok(Option::<Value>::deserialize(from)?.as_ref().and_then(Value::as_u64))
 }
 
-/// An empty object comes as `[]`.
+/// Reads `message_stats`. A broker sends an empty object as `[]`.
 fn rates<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Rates, D::Error> {
     let stats = Option::<Value>::deserialize(from)?.unwrap_or_default();
     let rate = |counter: &str| stats.get(counter)?.get("rate")?.as_f64();
     Ok(Rates { published: rate("publish_details"), acked: rate("ack_details") })
 }
 
-/// A policy as it is stored. Of those that match a queue or an exchange the one with the highest priority applies, alone.
+/// A stored policy. Of the policies that match a queue or an exchange, only the policy with the highest priority applies.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Policy {
     /// Unique among the policies of a virtual host.
@@ -147,23 +146,23 @@ pub struct Policy {
     /// `all`, `queues`, `exchanges`, or queues of one type.
     #[serde(rename = "apply-to")]
     pub apply_to: String,
-    /// Higher wins.
+    /// The policy with the highest number applies.
     pub priority: i64,
-    /// What it sets.
+    /// The keys and values that the policy sets.
     #[serde(default, deserialize_with = "definition")]
     pub definition: BTreeMap<String, Value>,
 }
 
 impl QueueStats {
-    /// Everything that is in it, also what it holds back; `None` where the broker does not say.
+    /// Messages in the queue, with delayed messages; `None` if the broker does not report them.
     pub fn held(&self) -> Option<u64> {
         Some(self.messages?.max(self.messages_delayed.unwrap_or_default()))
     }
 
-    /// Messages that are due and that no queue has taken yet; `None` where the broker does not say.
+    /// Expired messages that no queue has confirmed; `None` if the broker does not report them.
     pub fn dead_letters(&self) -> Option<u64> {
         self.messages_dlx.or_else(|| {
-            // Brokers without `messages_dlx`: what is neither ready, nor with a consumer, nor delayed.
+            // Brokers without `messages_dlx`: messages that are neither ready, nor unacked, nor delayed.
             let elsewhere = self.messages_ready?.saturating_add(self.messages_unacknowledged?);
             let elsewhere = elsewhere.saturating_add(self.messages_delayed.unwrap_or_default());
             Some(self.messages?.saturating_sub(elsewhere))
@@ -171,14 +170,14 @@ impl QueueStats {
     }
 }
 
-/// What a policy definition sets.
+/// Reads the keys and values of a policy definition.
 pub(crate) fn definition<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, Value>, D::Error> {
     Ok(Option::deserialize(from)?.map(settings).unwrap_or_default())
 }
 
-/// An empty definition comes as `[]`, not as `{}`.
+/// The keys and values of a definition. A broker sends an empty definition as `[]`, not as `{}`.
 pub(crate) fn settings(definition: Value) -> BTreeMap<String, Value> {
     let Value::Object(map) = definition else { return BTreeMap::new() };
     map.into_iter().collect()

@@ -56,7 +56,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The queue that it is about; empty where it is about none.
+    /// The queue of the change; empty for changes of exchanges, and of bindings between exchanges.
     pub(crate) fn queue(&self) -> &str {
         match self {
             Self::CreateQueue(queue) => &queue.name,
@@ -68,7 +68,7 @@ impl Change {
 }
 
 impl Step {
-    /// Whether it only says whose the topology's queues are.
+    /// Whether the step only marks objects as the topology's.
     pub fn marks(&self, topology: &Topology) -> bool {
         match &self.change {
             Change::CreateExchange(exchange) => exchange.name == topology.mark_exchange(),
@@ -77,7 +77,7 @@ impl Step {
         }
     }
 
-    /// Whether it only adds what is missing: an exchange, a binding, a queue that replaces none.
+    /// Whether the step only adds a missing object: an exchange, a binding, or a queue that replaces no queue.
     pub fn adds(&self) -> bool {
         match self.change {
             Change::CreateExchange(_) | Change::Bind(_) => true,
@@ -316,7 +316,7 @@ impl Difference {
         (desired != observed).then_some(differs)
     }
 
-    /// Every argument that differs: set to something else, missing, or there without being wanted.
+    /// Every argument that differs: with another value, missing, or not desired.
     pub fn of_arguments(
         desired: &BTreeMap<String, Argument>,
         observed: &BTreeMap<String, Argument>,
@@ -326,7 +326,7 @@ impl Difference {
         keys.filter_map(|key| Self::between(key, desired.get(key), observed.get(key))).collect()
     }
 
-    /// Everything about two exchanges that differs, but for their names.
+    /// Every difference between two exchanges, except their names.
     pub(super) fn of_exchanges(desired: &Exchange, observed: &Exchange) -> Vec<Self> {
         let properties = |it: &Exchange| {
             [
@@ -340,7 +340,7 @@ impl Difference {
         properties.chain(Self::of_arguments(&desired.arguments, &observed.arguments)).collect()
     }
 
-    /// Everything about two queues that differs, but for their names.
+    /// Every difference between two queues, except their names.
     pub(super) fn of_queues(desired: &Queue, observed: &Queue) -> Vec<Self> {
         let properties = |it: &Queue| {
             [

@@ -1,4 +1,4 @@
-//! The order in which a topology is built and taken down.
+//! The order of the steps with which a topology is built and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,54 +13,53 @@ use crate::{
     topology::Topology,
 };
 
-/// The stages of a plan, first to last. What is made in one leads only to what was made in an earlier one, so that a
-/// message finds its way whatever stage the plan is stopped in; taken away is what nothing leads to any more.
+/// The stages of a plan, first to last. An object of a stage routes only to objects of earlier stages, so that a message finds its
+/// way whatever stage a plan stops in. Stages at the end remove objects to which no message is routed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
-    /// The exchange of the marks, and the one in front of the parking lot: the way out for everything that has no
-    /// other.
+    /// The exchange of the marks, and the exchange in front of the parking lot. Messages without another route go there.
     ParkExchange,
     /// The parking lot.
     ParkingLot,
-    /// The parking lot is bound: from now on, what is parked arrives.
+    /// The binding of the parking lot: from this stage on, messages can be parked.
     ParkBinding,
-    /// The exchange of what is due and the exchange of events; the alternate of the first is the one of the parking lot.
+    /// All exchanges that no other stage names, e.g. for due messages (its alternate exchange parks them) and for events.
     InnerExchanges,
     /// The queues that workers consume; they dead-letter to the parking lot.
     BusinessQueues,
-    /// Business queues are bound: what is due arrives.
+    /// Bindings of business queues, and all bindings that no other stage names: due messages arrive.
     DueBindings,
-    /// The queues that hold messages until they are due.
+    /// The queues that delay messages.
     DelayQueues,
-    /// The exchange that order services publish to; what has no level yet is parked.
+    /// The exchanges that order services publish to. Messages without a level are parked.
     EntryExchange,
-    /// Delay queues are bound: the levels are open.
+    /// Bindings of delay queues: messages enter the levels.
     EntryBindings,
-    /// Marks of queues that were there without one.
+    /// Marks of objects that existed without a mark.
     Adoption,
-    /// Queues that begin to leave, and bindings of queues that are taken out of use, first that of the exchange of their shards;
-    /// what takes their place is bound by now.
+    /// Marks of leaving queues, and bindings of retired queues. Bindings between exchanges are the first, so that no
+    /// shard gets messages of another shard. The replacements are bound in an earlier stage.
     Unbind,
-    /// Queues that nothing comes into any more.
+    /// Empty queues to which no message is routed any more.
     Delete,
-    /// Exchanges that nothing is published to any more, after the queues that led to them.
+    /// Exchanges to which no message is published any more, after the queues that route to them.
     DeleteExchanges,
 }
 
-/// Where each change of a plan stands.
+/// The position of each change in a plan.
 pub(super) struct Order {
     park_exchange: String,
     mark_exchange: String,
     entry_exchange: String,
-    /// The exchange whose name others have chosen, where there is one.
+    /// The exchange of `[compat.x-delay]`, whose name another program chose.
     taken_over: Option<String>,
     parked_queue: String,
-    /// Exchanges in front of the shards of a timeout, whether it has shards or had.
+    /// The exchanges of shards, of present and of former ones.
     shards: BTreeSet<String>,
-    /// TTL of each delay queue, so that a plan lists the shortest first.
+    /// TTL of each delay queue, so that the shortest TTL comes first.
     ttl_ms: BTreeMap<String, i64>,
-    /// Of each exchange that leads to delay queues the shortest TTL, so that each place of a ladder is open before the next
-    /// larger one leads there. An exchange can have the name of a queue.
+    /// The shortest TTL behind each exchange with delay queues, so that each place of a ladder is bound before the next larger
+    /// place routes to it. An exchange can have the name of a queue.
     delaying: BTreeMap<String, i64>,
 }
 
@@ -91,26 +90,26 @@ impl Order {
         }
     }
 
-    /// The stage of a change and, within it, the TTL of its delay queue; zero where it has to do with none.
+    /// The stage of a change and, within the stage, the TTL of its delay queue; zero for a change without a delay queue.
     pub(super) fn place(&self, change: &Change) -> (Stage, i64) {
         (self.stage(change), self.ttl_of(change))
     }
 
     fn ttl_of(&self, change: &Change) -> i64 {
         match change {
-            // After the exchange that it leads to.
+            // An exchange is created after its alternate exchange.
             Change::CreateExchange(exchange) => {
                 i64::from(exchange.alternate().is_some_and(|it| it != self.park_exchange))
             }
-            // After the bindings of the shards that it leads to.
+            // An exchange of shards is bound after its shards.
             Change::Bind(Binding { destination, to_queue: false, .. })
                 if self.shards.contains(destination) =>
             {
                 1
             }
-            // Before them.
+            // Bindings between exchanges are removed before bindings of queues.
             Change::Unbind(Binding { to_queue: false, .. }) => -1,
-            // Through which messages go on without a hop.
+            // On a ladder, messages with digit 0 take this binding to the next place.
             Change::Bind(Binding { source, to_queue: false, .. }) => {
                 self.delaying.get(source).copied().unwrap_or_default()
             }
@@ -118,7 +117,7 @@ impl Order {
         }
     }
 
-    /// Zero for other than delay queues.
+    /// The TTL of a delay queue in milliseconds; zero for any other queue.
     pub(super) fn ttl_ms(&self, queue: &str) -> i64 {
         self.ttl_ms.get(queue).copied().unwrap_or_default()
     }
@@ -168,7 +167,7 @@ impl Order {
     }
 }
 
-/// For each exchange the shortest TTL among the queues that are bound to it.
+/// The shortest TTL among the queues of each exchange.
 fn shortest_by_exchange(
     objects: &Objects,
     ttl_ms: &BTreeMap<String, i64>,

@@ -103,7 +103,7 @@ pub(crate) fn check(file: &TopologyFile, surroundings: &Surroundings) -> Vec<Dia
     findings
 }
 
-/// A finding about the text at `place`.
+/// A finding about the text of `place`.
 pub(super) fn at<T>(
     place: &Spanned<T>,
     message: impl Into<String>,

@@ -203,7 +203,7 @@ pub(super) fn level_reference(file: &TopologyFile, _: &Surroundings) -> Vec<Draf
         .collect()
 }
 
-/// Every reference to a level: where it is, in words, and the level's text.
+/// Every reference to a level: its place in words, and the level's text.
 fn references(file: &TopologyFile) -> impl Iterator<Item = (String, &LevelText)> {
     let by_timeout = timeouts(file).flat_map(|timeout| {
         let name = timeout.name.get_ref();

@@ -52,7 +52,7 @@ impl LevelRoutes {
         }
     }
 
-    /// Records that the broker has returned a message on `route`.
+    /// Records the route of a message that the broker has returned.
     pub(crate) fn lose(&mut self, route: &Route) {
         self.missing.insert(route.routing_key.clone());
         self.unbound.extend(route.queues.first().cloned());
