@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// This many orders that are due at once are a burst.
+/// The number of orders that make a burst if they are due at the same time.
 pub const MANY: usize = 500;
 /// If a burst closes nothing for this long, the messages stop waiting for it.
 const WAITED_FOR: Duration = Duration::from_millis(500);
@@ -12,7 +12,7 @@ const WAITED_FOR: Duration = Duration::from_millis(500);
 pub struct BurstProgress {
     /// When the burst last closed an order; at first, when it was requested.
     pub moved: Instant,
-    /// When its last completed pass began: orders that were due then are closed, or left to their messages.
+    /// When the last completed pass began. The pass closed the orders that were due then, or left them to their messages.
     pub passed: Option<Instant>,
 }
 
@@ -39,7 +39,7 @@ pub struct BatchPolicy {
 }
 
 impl BatchPolicy {
-    /// When a batch whose first message is due at `first` is closed; none while `at_once` batches are at the database. A full
+    /// When a batch whose first message is due at `first` is closed; `None` while `at_once` batches are at the database. A full
     /// batch waits for no more messages.
     pub fn next(self, first: Instant, is_full: bool) -> Option<Instant> {
         let at = match self.closing {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub enum Ack {
     /// Acks every unsettled delivery up to and including this tag (`multiple`).
     Through(u64),
-    /// This delivery alone.
+    /// Acks only the delivery with this tag.
     One(u64),
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// After this many messages without an answer at once, doubled with each confirm, the window is open.
+/// Each confirm doubles the number of messages that may be without an answer; from this number on, there is no limit.
 const ALL: usize = 256;
 
 /// The window of a destination that messages are published to.

@@ -33,7 +33,7 @@ pub enum Disposition {
         /// Time until the query.
         wait: Duration,
     },
-    /// Publish it again so that it waits on the broker, await the confirm, then ack.
+    /// Publish a copy that waits on the broker, await its confirm, then ack the delivery.
     Delay {
         /// Where the copy waits.
         route: Route,
@@ -42,7 +42,7 @@ pub enum Disposition {
         /// Whether the copy uses a retry.
         is_retry: bool,
     },
-    /// Publish it to the parking lot, await the confirm, then ack.
+    /// Publish a copy to the parking lot, await its confirm, then ack the delivery.
     Park {
         /// Label of the metric.
         class: ParkReason,
@@ -51,7 +51,7 @@ pub enum Disposition {
     },
 }
 
-/// Why a message is in the parking lot, as a label of a metric; the message has the text for people.
+/// The reason why a message is parked, as a label of a metric; the message itself has the reason as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkReason {
     /// The body could not be read.
@@ -110,8 +110,8 @@ pub struct Waits<'a> {
     pub retry: &'a [Level],
     /// Longest time until a deadline for which the delivery is kept unacked; zero if the consumer has no room.
     pub hold: Duration,
-    /// Longest such time also without room: messages behind this one in the queue were delivered as early, so they are not
-    /// due before it.
+    /// Longest such time for a consumer without room. Messages behind this one in the queue were delivered as early, so none of
+    /// them is due before it.
     pub lead: Duration,
 }
 
@@ -186,8 +186,8 @@ pub fn decide(
     }
 }
 
-/// Retries a message, or parks it after the last retry. It is parked at once if the broker has no level: the next query would
-/// not find its order either.
+/// Retries a message, or parks it after the last retry. If the broker has no level, the message is parked at once: the next
+/// query would not find its order either.
 fn try_again(
     (class, reason): (ParkReason, &str),
     tries: Tries,

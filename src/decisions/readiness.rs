@@ -188,9 +188,9 @@ impl WorkerState {
 /// When an effect last closed an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The worker closed none since this instant, when it began.
+    /// The worker has closed no order since it began, at this instant.
     Expected(Instant),
-    /// The worker closed the last one at this instant.
+    /// The worker closed its last order at this instant.
     Closed(Instant),
 }
 
@@ -206,7 +206,7 @@ pub enum StallCheck {
 }
 
 impl Progress {
-    /// The orders that prove it at `now`, if an order may be overdue for `bound`.
+    /// The orders that prove at `now` that the worker closes nothing, if an order may be overdue for `bound`.
     pub fn suspect(self, now: Instant, bound: Duration) -> StallCheck {
         match self {
             Self::Closed(at) => StallCheck::Since(now.saturating_duration_since(at)),

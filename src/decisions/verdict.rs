@@ -87,7 +87,7 @@ impl<T: Clone> BatchBisector<T> {
         self.parts.pop()
     }
 
-    /// Records the outcomes of a part, in its order; `works` if they show that failures elsewhere are the items' own.
+    /// Records the outcomes of a part, in its order. `works`: they show that the database works, so failing items are at fault.
     pub fn answered(
         &mut self,
         part: Range<usize>,
@@ -103,8 +103,8 @@ impl<T: Clone> BatchBisector<T> {
     /// Records that a part failed: its halves are tried next, and a single item gets the outcome `alone`. Returns whether to
     /// try the remaining parts, although nothing works and `suspect` may be the cause.
     ///
-    /// Failing items stay the oldest, and come before the others. Therefore, beyond the limit of `suspect`, other parts are
-    /// tried before the batch is given up: alternately the last part, down to the last item, and the largest part.
+    /// Items that fail again and again are the oldest, and come first in a batch. Beyond the limit of `suspect`, other parts are
+    /// therefore tried before the batch is given up: alternately the last part, down to its last item, and the largest part.
     pub fn failed(&mut self, part: Range<usize>, suspect: FailureScope, alone: T) -> bool {
         if part.len() > 1 {
             self.again(part, 1);

@@ -203,7 +203,7 @@ pub(crate) fn plugins(facts: &Facts) -> Draft {
 }
 
 /// If the plugin is disabled while an exchange of its type exists, one dead letter for that exchange stops all dead-lettering of the node.
-/// It restarts with the node: seen on 4.3.6.
+/// Dead-lettering begins again when the node restarts (seen on 4.3.6).
 fn judge_shards(topology: &Topology, overview: &Overview) -> Option<Draft> {
     let sharded = topology.timeouts.iter().find(|timeout| timeout.shards.is_some())?;
     let is_there = overview.exchange_types.iter().any(|kind| kind == CONSISTENT_HASH);

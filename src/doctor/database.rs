@@ -477,7 +477,7 @@ fn judge_scheduled(scheduled: &Scheduled) -> Draft {
     }
 }
 
-/// Each session reads the same value as a different instant.
+/// Sessions with different time zones read the same deadline as different instants.
 fn judge_zoneless(zoneless: &[ZonelessTrigger]) -> Draft {
     let named = zoneless.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let write: Vec<&str> = zoneless.iter().map(|it| it.write.as_str()).collect();

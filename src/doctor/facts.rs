@@ -219,7 +219,7 @@ impl ApiFacts {
     }
 }
 
-/// The gap of facts from an API that cannot be called. A worker without the management tag has nothing to fix.
+/// The gap of the other facts if the API cannot be called. A worker without the management tag has nothing to fix.
 fn silent(why: &ProbeError) -> ProbeError {
     if why.denied {
         return ProbeError::denied("the management API may not be called", "see management-api");

@@ -157,7 +157,7 @@ fn bursts(seconds: &BTreeMap<i64, u64>, per_s: f64) -> Vec<Burst> {
     bursts
 }
 
-/// Exact far beyond any number of orders.
+/// A count as a floating-point number, exact below 2^32, and the largest one above.
 pub(super) fn f64_of(number: u64) -> f64 {
     u32::try_from(number).map_or(f64::MAX, f64::from)
 }

@@ -58,7 +58,7 @@ pub struct Failing {
 }
 
 impl Reading {
-    /// The reason of the worker for which this work fails.
+    /// The reason that the worker reports for the failure of this work.
     pub(super) fn why(&self, work: &str) -> Option<&str> {
         let failing = self.failing.iter().find(|failing| failing.work == work);
         failing.map(|failing| failing.reason.as_str())

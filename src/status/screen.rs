@@ -77,7 +77,7 @@ fn database_lines(f: &mut fmt::Formatter<'_>, database: &DatabaseReading) -> fmt
     }
 }
 
-/// Precedes a number that reached its limit.
+/// Text before a number that has reached its limit.
 const fn more_than(is_more: bool) -> &'static str {
     if is_more { "more than " } else { "" }
 }
@@ -167,7 +167,7 @@ fn count(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
 
-/// A number of more than ten digits would make the line too long.
+/// Cuts a line at the width of the screen: a number of more than ten digits would make it longer.
 fn cut(line: &str) -> String {
     line.chars().take(WIDTH).collect()
 }
@@ -183,7 +183,7 @@ fn fitted(text: &str, from: usize) -> String {
     format!("{cut}~")
 }
 
-/// Three digits and a unit.
+/// A time with its unit, rounded for people.
 pub(crate) fn length(seconds: f64) -> String {
     if seconds < 0.9995 {
         return format!("{:.0} ms", seconds * 1_000.0);
@@ -206,7 +206,7 @@ pub(super) fn bar(value: u64, most: u64, width: usize) -> String {
     "#".repeat(share(value, most, width))
 }
 
-/// A character per value.
+/// A line with a character per value, the darkest for the highest value.
 pub(super) fn profile(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0);
     values.iter().map(|value| SHADES[share(*value, most, SHADES.len() - 1)]).collect()

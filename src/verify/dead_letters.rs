@@ -30,7 +30,7 @@ pub(super) struct DeadLetterKey {
     pub(super) queue: Option<String>,
 }
 
-/// Routing keys of the dead letters of a queue: one for each timeout, whatever the level; or the key that the queue sets.
+/// Routing keys of the dead letters of a queue: a key per timeout, whatever the level, or the single key that the queue sets.
 pub(super) fn dead_letter_keys(
     topology: &Topology,
     objects: &Objects,
@@ -79,29 +79,29 @@ pub enum Blocker {
     },
     /// Messages with this routing key reach no queue.
     NoRoute {
-        /// The exchange.
+        /// The dead letter exchange.
         exchange: String,
-        /// The key, or its pattern.
+        /// The routing key, or a pattern of routing keys.
         key: String,
     },
-    /// The exchange has no alternate exchange: a message with a key that the topology does not have stays in its queue.
+    /// The exchange has no alternate exchange: a message with a routing key that no binding matches stays in its queue.
     NoAlternate {
-        /// The exchange.
+        /// The dead letter exchange.
         exchange: String,
     },
     /// A queue with `reject-publish` is full. The broker retries a refused message three minutes after its last try; nothing
     /// makes it retry earlier (`rabbit_fifo_dlx_worker:redeliver_messages/1`).
     Full {
-        /// The queue.
+        /// The full queue.
         queue: String,
         /// The limit and its value, in words.
         limit: String,
     },
     /// The dead letters are routed back to the queue itself.
     Cycle {
-        /// The exchange.
+        /// The dead letter exchange.
         exchange: String,
-        /// The key.
+        /// The routing key of the dead letters.
         key: String,
     },
 }

@@ -26,7 +26,7 @@ impl<'a> Effective<'a> {
         self.queue.kind == "quorum"
     }
 
-    /// A number in the queue's own arguments; `key` without its `x-`.
+    /// A number in the queue's own arguments; `key` is the argument's name without `x-`.
     pub(super) fn argument(&self, key: &str) -> Option<i64> {
         match self.queue.arguments.get(&format!("x-{key}"))? {
             Argument::Integer(number) => Some(*number),

@@ -53,11 +53,11 @@ impl Foreign<'_> {
             // A mark of ownership; no message takes this binding.
             _ if *source == self.topology.mark_exchange() => None,
             _ if self.topology.is_early(binding) => Some(self.early(binding)),
-            // Messages that still wait there, or in queues that route there, leave through this binding.
+            // Messages in the retired exchange, or in queues that route to it, leave through this binding.
             _ if self.is_retired(source) => None,
-            // Shards that were replaced by one queue, or whose timeout was removed.
+            // An exchange of former shards: one queue replaces the shards, or their timeout was removed.
             (true, _) if !to_queue && self.is_retired(destination) => None,
-            // Consumers of the plugin's former messages bind their queues here.
+            // Consumers of the exchange that the topology took over bind their queues to this exchange.
             (true, false) if *source == self.topology.compat_due_exchange() => None,
             (true, true) if *to_queue && !self.is_current(destination) => self.replaced(binding),
             (true, true) => Some(self.additional(binding)),
@@ -139,7 +139,7 @@ impl Foreign<'_> {
         .fix(Fix::Unbind(binding.clone()))
     }
 
-    /// A consumer has bound its queue to the exchange name that it knows, where messages are not due.
+    /// A consumer has bound its queue to the exchange that the topology took over, where it gets messages before they are due.
     fn early(&self, binding: &Binding) -> Diagnostic {
         let due = self.topology.compat_due_exchange();
         let name = quote(&binding.source);
@@ -217,7 +217,7 @@ impl Foreign<'_> {
             || entries.iter().any(|entry| entry.exchange == exchange)
     }
 
-    /// A foreign exchange sends messages to an object of the topology. A binding to the entry exchange is how teams migrate.
+    /// A foreign exchange sends messages to an object of the topology. For an entry exchange it is a note: teams migrate that way.
     fn publisher(&self, binding: &Binding) -> Diagnostic {
         let into_entry = !binding.to_queue && self.is_entry(&binding.destination);
         let (severity, reason, fix) = if into_entry {
@@ -255,8 +255,8 @@ fn by(binding: &Binding) -> String {
     }
 }
 
-/// Whether this is the queue of a running probe: it has the name of one and is exclusive. A queue that was declared after the
-/// listing counts as one; the next reading shows the truth.
+/// Whether the queue belongs to a running probe: its name is the name of a probe's queue, and it is exclusive. A queue that was
+/// declared after the listing counts as exclusive until the next reading.
 fn is_probe(topology: &Topology, observed: &Snapshot, queue: &str) -> bool {
     let rest = queue.strip_prefix(&topology.name).and_then(|rest| rest.strip_prefix(".probe."));
     let exclusive = |name| observed.objects.queues.get(name).is_none_or(|queue| queue.exclusive);

@@ -1,10 +1,10 @@
-//! Messages that a queue delays by a time of their own, and queues without a leader, because such a message can end a queue. The
+//! Findings about delayed messages in queues, and about queues without a leader: a delayed message can end its queue. These
 //! messages have the header `x-opt-delivery-time` (RabbitMQ 4.4), or were requeued under a policy with delayed retry (4.3). AMQP
 //! does not show them.
 //!
-//! The Erlang VM has no timer beyond 292 years after its start. If the next message of a queue is further away, the queue's
-//! process ends on every member. It ends again after each restart; the publish was confirmed (`tests/it/held_back.rs` shows it on
-//! 4.3.6).
+//! The Erlang VM has no timer beyond 292 years after its start. If the next message of a queue is due later, the queue's process
+//! ends on every member, and again after each restart, although the broker has confirmed the message (`tests/it/held_back.rs`
+//! shows it on 4.3.6).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
     topology::{Topology, level::MAX_TTL_MS},
 };
 
-/// A longer delay than RabbitMQ's longest TTL, ten years, is a time in a wrong unit.
+/// RabbitMQ's longest TTL, ten years: a longer delay of a message is a mistake of its publisher, e.g. a time in a wrong unit.
 const FAR_MS: u64 = MAX_TTL_MS;
 
 /// The rule for a queue without a leader.
@@ -50,7 +50,7 @@ pub(super) fn findings(
     found.collect()
 }
 
-/// A message that is delayed for longer than any notice, in any queue.
+/// A finding about a message that a queue delays for more than ten years.
 fn for_years(kind: Kind<'_>, stats: &QueueStats, now: Timestamp) -> Option<Diagnostic> {
     let now_ms = u64::try_from(now.as_millisecond()).unwrap_or_default();
     let last = stats.last_delayed_at.filter(|last| last.saturating_sub(now_ms) > FAR_MS)?;
@@ -75,7 +75,7 @@ fn for_years(kind: Kind<'_>, stats: &QueueStats, now: Timestamp) -> Option<Diagn
     Some(found.because(why).fix(Fix::Purge { queue: stats.name.clone(), then }))
 }
 
-/// Delayed messages in a queue where only a TTL should delay. In a business queue they can be delayed retries.
+/// A finding about delayed messages in a delay queue or a parking lot. In a business queue they can be delayed retries.
 fn held_back(kind: Kind<'_>, stats: &QueueStats) -> Option<Diagnostic> {
     let why = match kind {
         Kind::Business => return None,
@@ -93,7 +93,7 @@ fn held_back(kind: Kind<'_>, stats: &QueueStats) -> Option<Diagnostic> {
     Some(found.because(why).fix(Fix::Text(fix.to_owned())))
 }
 
-/// The time, to the second; a time in a wrong unit may have no date.
+/// The time to the second, as text; a time in a wrong unit may have no date.
 fn time(ms: u64) -> String {
     let at = i64::try_from(ms / 1_000).ok().and_then(|s| Timestamp::from_second(s).ok());
     at.map_or_else(|| format!("{ms} ms after 1970"), |at| at.to_string())

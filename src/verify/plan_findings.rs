@@ -19,7 +19,7 @@ use crate::{
 /// The effect of a missing exchange for republished notices, or of a missing binding of it.
 const NO_WAY_BACK: &str = "workers cannot delay early messages and retries there";
 
-/// The worst effect on messages until the plan is applied; one finding per task of the administrator.
+/// Findings about the changes of a plan, one per task of the administrator, with the worst effect on messages until the apply.
 pub(super) fn findings(topology: &Topology, plan: &Plan, resolved: &Resolved) -> Vec<Diagnostic> {
     let shape = Shape { topology, plan, resolved, created: created(plan) };
     // A queue that is being replaced is reported only as changed.
@@ -60,7 +60,7 @@ fn note(note: &Note) -> Option<Diagnostic> {
                 "nothing says that overdue made it; one that it made is bound to {exchange} by {mark}"
             ),
         ),
-        // Module `policies` reports it.
+        // The module `policies` reports policies.
         Note::Policy { .. } => return None,
         Note::Consumed { queue, consumers } => note_on(
             "foreign-consumer",
@@ -226,7 +226,7 @@ impl Shape<'_> {
             return Some(error("missing-binding", on(destination), what, why));
         }
         let why = self.resolved.objects.queues.get(destination).map(|queue| self.without(queue));
-        // Messages that are due at another exchange have their own route.
+        // Messages that become due at another exchange have their own route.
         let why = match why {
             Some(_) if *source != self.topology.comes_out_at() && self.is_business(destination) => {
                 "what comes due with another strategy does not come to a worker".to_owned()
@@ -252,7 +252,7 @@ impl Shape<'_> {
                 let fix = if *may_hold { Fix::LeavePlugin } else { Fix::Replace };
                 Some(self.changed_exchange(name, differences).fix(fix(name.clone())))
             }
-            // Refusals about the command line, not the broker.
+            // These refusals are about the command line, not about the broker.
             _ => None,
         }
     }
@@ -321,7 +321,7 @@ impl Shape<'_> {
     }
 }
 
-/// The plan will add the mark.
+/// A note on an object that the plan will mark.
 fn unmarked(mark: &Binding) -> Diagnostic {
     let (what, rule, subject) = if mark.to_queue {
         ("a queue", "unmarked-queue", on(&mark.destination))
@@ -337,7 +337,7 @@ fn retired(binding: &Binding, reason: &Reason) -> Diagnostic {
     let subject = if binding.to_queue { on(name) } else { exchange(name) };
     let message = format!("it is still bound to exchange {}", binding.source);
     let severity = match reason {
-        // The plan unbinds these one after the other, while their messages leave.
+        // The plan unbinds queues of a ladder or timeout one after the other, while messages leave them.
         Reason::LadderRemoved { .. } | Reason::TimeoutRemoved { .. } => Severity::Note,
         _ => Severity::Warning,
     };

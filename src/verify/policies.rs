@@ -183,7 +183,7 @@ impl InEffect<'_> {
         }
     }
 
-    /// On quorum queues the policy overrides the argument. If there is a limit, the finding of the limit covers this.
+    /// On quorum queues the policy overrides the argument. The finding about a limit has the effect on a full queue.
     fn overflow(&self) -> Option<Effect> {
         let at_least_once =
             self.effective.own_first("dead-letter-strategy") == Some("at-least-once");

@@ -24,7 +24,7 @@ use crate::{
 /// Tolerance for two clocks: a canary cannot arrive before its TTL.
 const EARLY_MS: i64 = 50;
 
-/// A delay that is not a level, and so goes through a worker.
+/// The shortest delay of a canary that is not a level, in milliseconds; a worker delays this canary.
 const SHORTEST_MS: u64 = 1_000;
 
 /// The messages of a probe, and the queue that they return to.
@@ -36,7 +36,7 @@ pub struct Canaries {
     pub list: Vec<Canary>,
     /// Delays that are longer than the probe.
     pub too_long: Vec<String>,
-    /// Other omissions, with reasons.
+    /// Canaries that are not sent, with the reasons.
     pub left_out: Vec<String>,
 }
 
@@ -202,7 +202,7 @@ fn is_consumed(topology: &Topology, observed: &Snapshot) -> bool {
 
 fn other_delay(topology: &Topology) -> Option<Ttl> {
     let is_level = |ms: &u64| topology.levels.iter().any(|level| level.ttl().as_millis() == *ms);
-    // A level more than exist cannot be a level, so the search ends.
+    // Of more delays than there are levels, one is not a level, so the search ends.
     let more = u64::try_from(topology.levels.len()).unwrap_or(u64::MAX);
     (SHORTEST_MS..=SHORTEST_MS.saturating_add(more))
         .find(|ms| !is_level(ms))
@@ -246,9 +246,9 @@ pub struct Probe {
     pub within_ms: u64,
     /// A result per canary.
     pub canaries: Vec<Line>,
-    /// Delays that were longer, and so were not tried.
+    /// Delays that are longer than the probe.
     pub not_tried: Vec<String>,
-    /// Other omissions, with reasons.
+    /// Canaries that were not sent, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// The faults, as a part of the report's findings.
@@ -263,7 +263,7 @@ pub struct Line {
     pub subject: Tried,
     /// The delay of the canary.
     pub level: String,
-    /// The level or exchange that delayed it.
+    /// The level or exchange that delayed the canary.
     #[serde(skip)]
     pub through: Tried,
     /// Whether the canary tested an exchange that is taken over, with this delay as `x-delay`.
@@ -356,7 +356,7 @@ fn finding(topology: &Topology, canary: &Canary, line: &Line, all: &[Line]) -> O
             "its canary did not come back".to_owned(),
             "a notice that is published to it does not come out either, or much too late",
         )),
-        // The level or exchange that delays it is the cause, and already reported.
+        // The cause is the level or exchange that delays the canary, which another finding reports.
         (None, None, Tried::Timeout(_)) if !delay_works => None,
         (None, None, Tried::Timeout(_)) => Some(error(
             format!("its canary did not come back through exchange {}", topology.comes_out_at()),

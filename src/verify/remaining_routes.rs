@@ -290,7 +290,7 @@ fn lost_key(objects: &Objects, exchange: &str) -> Option<String> {
     keys.find(|key| route(objects, exchange, key).queues.is_empty())
 }
 
-/// The binding to another exchange that takes these messages.
+/// The binding to another exchange that takes messages with this key, so that the alternate exchange does not get them.
 fn hiding<'a>(objects: &'a Objects, exchange: &str, key: &str) -> Option<&'a Binding> {
     let mut bindings = objects.bindings.iter().filter(|b| b.source == exchange && !b.to_queue);
     bindings.find(|b| overlap(&b.routing_key, key))
@@ -339,7 +339,7 @@ fn misdirected(
     role: Kind<'_>,
     exchange: &str,
 ) -> Option<Draft> {
-    // The queues there are foreign; the broker parks a message that none of them takes.
+    // The queues of this exchange are foreign; the broker parks a message that no queue takes.
     if exchange == examined.topology.compat_due_exchange() {
         return None;
     }
@@ -386,7 +386,7 @@ fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
     exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
 }
 
-/// A finding for all sets of queues, with a routing key for each.
+/// One finding about all sets of several queues that get the same message, with a routing key for each set.
 fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
     let due = exchange == examined.topology.due_exchange();
     let counts = |queue: &String| match examined.role(queue) {

@@ -215,7 +215,7 @@ fn replay_before(reading: &OrderReading, closed_at: Option<Timestamp>) -> String
     replays.next().map_or_else(String::new, |it| by(&it.by))
 }
 
-/// Three digits and a unit.
+/// A time with its unit, rounded for people.
 fn time(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),

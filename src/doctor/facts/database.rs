@@ -110,9 +110,9 @@ pub struct Server {
 /// A table of `overdue`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The name for the lookup along the search path.
+    /// The table's name, which PostgreSQL looks up along the search path.
     pub name: String,
-    /// Whether it is found along the search path.
+    /// Whether PostgreSQL finds the table along the search path.
     pub exists: bool,
     /// Rights that the user lacks on the table.
     pub lacks: Vec<String>,
@@ -253,9 +253,9 @@ pub struct Horizon {
 pub struct Holder {
     /// The transaction, slot or standby.
     pub by: HeldBy,
-    /// The time since it began; `None` if PostgreSQL does not record it.
+    /// Time since the cause began; `None` if PostgreSQL does not record it.
     pub age: Option<Duration>,
-    /// Transactions that have begun since.
+    /// Transactions that have begun after the cause.
     pub transactions: u64,
 }
 
