@@ -386,7 +386,7 @@ fn several_queues(examined: &Examined<'_>) -> Vec<Draft> {
     exchanges.iter().filter_map(|exchange| of_exchange(examined, exchange)).collect()
 }
 
-/// One finding about all sets of several queues that get the same message, with a routing key for each set.
+/// A finding that lists all sets of several queues that get the same message, with a routing key for each set.
 fn of_exchange(examined: &Examined<'_>, exchange: &str) -> Option<Draft> {
     let due = exchange == examined.topology.due_exchange();
     let counts = |queue: &String| match examined.role(queue) {

@@ -20,11 +20,11 @@ use crate::{
 /// Phase of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No task would run a burst.
+    /// No task runs bursts.
     Off,
-    /// No burst runs. A request is accepted from this instant on, if there is one.
+    /// No burst runs. A request is accepted from this instant on; `None`: at once.
     Idle(Option<Instant>),
-    /// A burst was requested, and is not over.
+    /// A burst was requested, and has not ended.
     Runs(BurstProgress),
 }
 
@@ -77,7 +77,7 @@ impl Burst {
         }
     }
 
-    /// Ends a burst, if one runs. The next one may begin at `from`.
+    /// Ends a running burst. The next burst may begin at `from`; `None`: at once.
     pub(super) fn rest(&self, from: Option<Instant>) {
         self.state.send_if_modified(|state| {
             let before = std::mem::replace(state, Phase::Idle(from));
@@ -85,7 +85,7 @@ impl Burst {
         });
     }
 
-    /// Stops all bursts: no task would run one.
+    /// Refuses all bursts from now on: the task that runs them has ended.
     pub(super) fn end(&self) {
         self.state.send_replace(Phase::Off);
     }

@@ -1,6 +1,6 @@
-//! Closes due orders by the table, in three cases. In a burst: ahead of their messages, which show that some orders are due,
-//! while the table shows how many. While no messages come: the worker polls the table, until the oldest orders have come by
-//! message again for a while. After a pause: the orders that became due during it.
+//! Closes due orders from the table, in three cases. In a burst: ahead of their messages, which show that some orders are due,
+//! while the table shows how many. While no messages come: the worker polls the table, and continues for a while when messages
+//! come again. After a pause: the orders that became due during the pause.
 
 use std::{
     sync::Arc,
@@ -29,26 +29,25 @@ use crate::{
     text::error_chain,
 };
 
-/// 25 pages take about a second: messages wait for that time.
+/// A pass has at most 25 pages, which take about a second: messages wait until the pass ends.
 const PAGING: Paging = Paging { path: ClosingPath::Burst, orders: 2_000, at_once: 2, pages: 25 };
-/// A pass with fewer orders is the last one: as many orders come by their messages as quickly.
+/// A pass with fewer rows is the last pass of a burst: messages close this number of orders as quickly.
 const FEW: usize = 50;
-/// Pause between two attempts to take the lock from a worker that makes progress: reading the orders that the other worker
-/// closes would take the locks and the CPU that it needs. Also the pause after a reading that found too few orders for a
-/// burst.
+/// Shortest pause between two attempts to take the lock from a worker that makes progress: reading the orders that this worker
+/// closes would take locks and CPU from it. Also the shortest pause after a reading that found too few orders for a burst.
 const TRY_AGAIN: Duration = Duration::from_millis(25);
 /// Pause after a burst that has closed nothing.
 const REST: Duration = Duration::from_millis(250);
-/// A burst continues behind the last one, because the last one left skipped orders to their messages; after this time it
-/// begins with the oldest order again. Without a burst for this time, the closed orders are forgotten.
+/// A burst begins behind the orders of the last burst, which left skipped orders to their messages. After this time a burst
+/// begins with the oldest order, and without a burst the worker forgets which orders were closed.
 const START_OVER: Duration = Duration::from_mins(1);
-/// Interval of starting over while no messages come: skipped orders have no other way to be closed.
+/// Interval at which polling begins with the oldest order while no messages come: only polling can close skipped orders.
 const START_OVER_AWAY: Duration = Duration::from_secs(1);
 /// Interval of polling while an order is due.
 const TICK: Duration = Duration::from_millis(20);
-/// Interval of polling while no order is due: an order that is due before the next known one may be inserted.
+/// Interval of polling while no order is due: an order with an earlier deadline than the known ones may be inserted.
 const LONGEST_TICK: Duration = Duration::from_millis(200);
-/// Reading takes at most 1 / `PARTS` of the time.
+/// Reading takes at most 1 / `PARTS` of the time of the reader.
 const PARTS: u32 = 10;
 /// An order that has been overdue for a shorter time has a message in transit, once messages come again.
 const ON_ITS_WAY: Duration = Duration::from_millis(50);
@@ -111,7 +110,7 @@ async fn read_again(
                 if !burst.is_begun() {
                     burst.rest(Some(Instant::now() + REST));
                 }
-                // The orders are not at fault.
+                // If the database did not answer, the orders are not at fault: the next pass begins with the oldest order.
                 if !matches!(&error, SessionEnd::Store(error) if error.is_answer()) {
                     reader.oldest_at = Instant::now();
                 }
@@ -127,12 +126,12 @@ struct Reader<'a> {
     burst: &'a Burst,
     task: (&'a Task, &'a Stop),
     began: Instant,
-    /// The order behind which it continues, and when it begins with the oldest order again.
+    /// The last order that was read, and when reading begins with the oldest order again.
     key: OverdueKey,
     oldest_at: Instant,
     /// When late messages may cause the next reading of the table.
     looks_at: Instant,
-    /// The end of polling, and its limit while orders are still being closed.
+    /// When polling ends, and its latest end while orders are still being closed.
     polls: Option<(Instant, Instant)>,
     is_away: bool,
 }
@@ -159,7 +158,7 @@ impl<'a> Reader<'a> {
         Self { worker, effect, burst, task, began, key, oldest_at, looks_at, polls, is_away }
     }
 
-    /// Pause after a burst that closed nothing, a page of polling, or a reading that found few orders.
+    /// Time until the next reading: after a burst that closed nothing, after polling, or after a reading with few due orders.
     fn rests_for(&self, now: Instant) -> Duration {
         if self.burst.is_begun() {
             return Duration::ZERO;
@@ -167,8 +166,7 @@ impl<'a> Reader<'a> {
         self.burst.rests_for(now).max(self.looks_at.saturating_duration_since(now))
     }
 
-    /// Closes due orders, if there are many, or if no message would. Returns the pause before the next
-    /// reading, unless one is requested before.
+    /// Closes due orders in a burst, or while polling. Returns the pause before the next reading; a request ends the pause.
     async fn read(&mut self, is_asked: bool) -> Result<Duration, SessionEnd> {
         let (worker, now) = (self.worker, Instant::now());
         match worker.closers[self.effect].pause_lasts().await? {
@@ -225,7 +223,7 @@ impl<'a> Reader<'a> {
             return Ok(LOOK_EVERY);
         }
         let next = if rows > 0 { TICK } else { self.until_next_due(grace).await? };
-        // A reading from the oldest order is rare enough to be left out.
+        // The time of a reading from the oldest order is left out, because such a reading is rare.
         let looked = if begins { Duration::ZERO } else { looked + ended.elapsed() };
         let next = next.max((looked * PARTS).saturating_sub(took));
         // Late messages cause no earlier reading.
@@ -273,7 +271,7 @@ impl<'a> Reader<'a> {
         Ok(are_many || self.burst.is_begun())
     }
 
-    /// Runs passes until few orders become due meanwhile. None if another worker closes them.
+    /// Runs passes until a pass has few orders. `None` if another worker closes the orders.
     async fn run(&mut self, grace: Duration) -> Result<Option<Passed>, SessionEnd> {
         let (mut passed, mut lock) = (Passed::default(), self.lock().await?);
         while lock.is_some() {
@@ -302,7 +300,7 @@ impl<'a> Reader<'a> {
             // Rows with invalid order ids have no key to continue from.
             let is_last = pager.rows < FEW || pager.key == before;
             if is_last || self.polls.is_some() && Instant::now() >= self.oldest_at {
-                // The lock ends in any case.
+                // If the release fails, the connection ends, and the lock with it.
                 _ = held.release().await;
                 return Ok(Some(passed));
             }
@@ -311,7 +309,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Keeps the lock; PostgreSQL takes it away during a page that takes long. None if another worker has taken it since.
+    /// Keeps the lock, or takes it again if PostgreSQL ended its transaction during a long page. `None` if another worker has it.
     async fn kept(&self, lock: Option<BurstLock<'a>>) -> Option<BurstLock<'a>> {
         let lock = lock?;
         if lock.keep().await.is_ok() {
@@ -321,8 +319,8 @@ impl<'a> Reader<'a> {
         self.lock().await.ok().flatten()
     }
 
-    /// Takes the lock, so that one worker closes the due orders. If the other workers wait without success, they close orders
-    /// by their messages.
+    /// Takes the lock, so that one worker at a time closes the due orders. `None` if no burst runs, or if it closes nothing:
+    /// messages then close the orders.
     async fn lock(&self) -> Result<Option<BurstLock<'a>>, StoreError> {
         let Self { worker, effect, burst, .. } = self;
         let many = i64::try_from(MANY).unwrap_or(i64::MAX);
@@ -350,7 +348,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Time until the next order has been overdue for `grace`.
+    /// Time until the next order has been overdue for `grace`, between [`TICK`] and [`LONGEST_TICK`].
     async fn until_next_due(&self, grace: Duration) -> Result<Duration, StoreError> {
         let worker = self.worker;
         let effect = worker.closers[self.effect].effect();

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Reads the clock until a stop is requested. If the database does not answer, the last reading stays valid; other tasks
-/// report that.
+/// report the outage.
 pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), SessionEnd> {
     loop {
         let pause = async {
@@ -25,8 +25,8 @@ pub(super) async fn watch(worker: Arc<Worker>, stop: Stop) -> Result<(), Session
     }
 }
 
-/// Reads the clock once. After a leap forward, as by a failover to a machine with a wrong clock, sweep and bursts would close
-/// orders before their deadline.
+/// Reads the clock once, and logs a leap forward, e.g. after a failover to a machine with a wrong clock: without a pause, sweep
+/// and bursts would close orders before their deadline.
 pub(super) async fn read(worker: &Worker) -> Result<(), StoreError> {
     if let Some(leap) = worker.clock.read(&worker.store).await? {
         telemetry::clock_leapt(leap, WAITS_AFTER_LEAP);

@@ -51,14 +51,14 @@ struct Asked<'a> {
     path: ClosingPath,
     rule: Rule<'a>,
     traces: &'a Traces,
-    /// Whether it is one order that waits longer for its locks.
+    /// Whether this is the turn of one order, which waits longer for its locks.
     in_turn: bool,
 }
 
 /// How long a batch waits in total for the rate at the end of a pause.
 const fn patience(path: ClosingPath) -> Duration {
     match path {
-        // The batch stops others; its messages can wait elsewhere as well.
+        // A batch that waits stops other batches; its messages can wait as early messages instead.
         ClosingPath::Message => Duration::from_secs(2),
         ClosingPath::Burst | ClosingPath::Sweep => Duration::from_mins(10),
     }
@@ -78,17 +78,17 @@ pub(crate) struct Closer {
     topology: String,
     verdict: Mutex<Verdict>,
     skip_locked: SkipLocked,
-    /// A burst's own statements lock stock longer than batches of messages wait for it. Therefore time-outs of one do not
-    /// apply to the other.
+    /// Statements of a burst lock stock longer than a batch of messages waits for it. Therefore lock time-outs of bursts and of
+    /// other batches are recorded separately.
     skip_locked_in_burst: SkipLocked,
-    /// Timeouts that were paused when their orders were last queried, and the effect if one of its timeouts was.
+    /// Timeouts whose last query a pause refused; the name of the effect stands for queries without a timeout.
     paused: Mutex<BTreeSet<String>>,
     /// Whether a pause has refused orders, and its end was not reported yet.
     was_paused: AtomicBool,
     /// Batches that skip locked rows would skip each other's stock.
     one_at_a_time: tokio::sync::Mutex<()>,
-    /// Connections that it may use, so that other effects have some left, however long its statements take. It needs at least
-    /// two: an order that waits for its stock must not stop the rest.
+    /// Connections that this effect may use, so that slow statements leave some to other effects. At least two, so that an order
+    /// that waits for its stock does not stop other orders.
     share: Semaphore,
     contention: ContentionLimiter,
 }
@@ -116,9 +116,9 @@ impl Closer {
         &self.effect
     }
 
-    /// Returns the outcome of each of `ids`, in the same order; all outcomes are committed. `traces` are of their notices;
-    /// `timeout` is their timeout, if known, because it may be paused while others with the same effect are not. After an
-    /// error parts of the batch may be committed; a repetition is safe.
+    /// Returns the outcome of each of `ids`, in the same order; all outcomes are committed. `traces`: of the notices. `timeout`:
+    /// the timeout of the orders, if known, because it may be paused while other timeouts with this effect are not. After an error,
+    /// parts of the batch may be committed; a repetition is safe.
     pub(crate) async fn outcomes(
         &self,
         ids: &[OrderId],
@@ -146,7 +146,7 @@ impl Closer {
         outcomes
     }
 
-    /// Whether a pause that has refused orders lasts; none if none has. The end of a pause is reported once.
+    /// Whether a pause that refused orders still lasts; `None` if no pause refused any, or its end was returned before.
     pub(super) async fn pause_lasts(&self) -> Result<Option<bool>, StoreError> {
         if !self.was_paused.load(Ordering::Relaxed) {
             return Ok(None);
@@ -160,13 +160,13 @@ impl Closer {
         Rule { topology: &self.topology, timeout, effect: &self.effect.name }
     }
 
-    /// A turn for one busy order; none if another order has it, or the turns are paused.
+    /// A turn for one busy order; `None` if another order has it, or if turns are paused.
     pub(crate) fn turn(&self, now: Instant) -> Option<BlockingPermit> {
         self.contention.next(now)
     }
 
-    /// Returns the outcome of the order. It waits in PostgreSQL's queue for each row of its stock. If other sessions lock
-    /// these rows one after the other, a statement that skips locked rows rarely finds all of them unlocked.
+    /// Returns the outcome of an order whose statement waits in PostgreSQL's queue for each row of its stock. If other sessions
+    /// lock these rows one after the other, a statement that skips locked rows rarely finds all of them unlocked.
     pub(crate) async fn outcome_in_turn(
         &self,
         turn: BlockingPermit,
@@ -261,7 +261,7 @@ impl Closer {
         }
     }
 
-    /// Decides which failures are the orders' own.
+    /// Decides for which failures the orders are at fault.
     fn judged(
         &self,
         ids: &[OrderId],
@@ -269,7 +269,7 @@ impl Closer {
         path: ClosingPath,
     ) -> Vec<Outcome> {
         if !any_closed(&outcomes) {
-            // If nothing else works, the database may be slow.
+            // If no order was closed, a slow database may have caused the time-outs.
             acquit(&mut outcomes, CANCELLED);
         }
         // Orders of the sweep were often parked long ago: their failures do not show the present state.
@@ -309,7 +309,7 @@ impl Closer {
         }
     }
 
-    /// Waits for locks up to the time-out; after a time-out it skips locked rows.
+    /// Runs the effect once. After a lock time-out, a described effect skips locked rows, except in a turn.
     async fn once(
         &self,
         ids: &[OrderId],

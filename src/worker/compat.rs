@@ -46,13 +46,13 @@ const MAX_COPIES: usize = 1_000;
 struct PassedOn {
     receipt: Receipt,
     delayed: Delayed,
-    /// Deadline by the database's clock, in milliseconds since 1970; none if the publisher wants no delay.
+    /// Deadline by the database's clock, in milliseconds since 1970; `None` if the publisher wants no delay.
     due_ms: Option<u64>,
     step: Hop,
     failures: u32,
 }
 
-/// The message to publish, and its route if it is not due after that.
+/// The message to publish next, and its route; without a route, the message is published to its consumers.
 #[derive(Clone)]
 struct Hop {
     message: Message,
@@ -113,7 +113,7 @@ impl Delaying {
                 self.channels.renew();
             }
             if !self.channels.is_outdated() {
-                // A requeue before this would redeliver them on a channel without bodies.
+                // Until the new channel receives, a requeued delivery would arrive without its body again.
                 for receipt in std::mem::take(&mut self.without_body) {
                     self.channels.give_back(receipt);
                 }
@@ -157,7 +157,7 @@ impl Delaying {
                     self.channels.set_bodies(Bodies::Large);
                     self.without_body.push(receipt);
                 }
-                // The publisher forged that header, and the body was always empty.
+                // The delivery has its body. If a header says otherwise, the publisher forged it, and the body was always empty.
                 _ => {
                     self.channels.waits(&mut receipt, true);
                     let old = self.context.worker.topology.compat.as_ref();
@@ -186,7 +186,7 @@ impl Delaying {
         self.channels.dead_letter(receipt);
     }
 
-    /// The message to publish, and when: it waits nowhere longer than it should.
+    /// The message to publish next, and when. Neither the broker nor the worker delays it beyond its deadline.
     fn next_step(&self, delayed: &Delayed, due_ms: Option<u64>, now: Instant) -> (Hop, Instant) {
         let ConsumerContext { worker, timeout, levels, .. } = &self.context;
         let topology = &worker.topology;
@@ -279,7 +279,7 @@ impl Delaying {
     }
 }
 
-/// Route of a message that is due in `rest`, and how long it stays in the worker before; none if it stays until it is due.
+/// Route of a message that is due in `rest`, and how long the worker keeps it before; `None` if the worker keeps it until then.
 fn way(
     route: Option<Route>,
     again: Route,

@@ -259,7 +259,7 @@ impl Consumers {
         }
     }
 
-    /// An error if the broker is gone: then the queue is not the cause.
+    /// Sets the time of the next attempt to consume the queue. An error if the broker is gone: the queue is not the cause.
     async fn in_trouble(&mut self, queue: &str, error: SessionEnd) -> Result<(), SessionEnd> {
         let link = &self.link;
         let asked = link.answered(async { link.channel().await?.close(200, "".into()).await });
@@ -295,8 +295,7 @@ impl Consumers {
         self.running.iter().filter(|(_, running)| running.consumes).map(|(queue, _)| queue)
     }
 
-    /// Logs once that the worker is ready: when every queue that was found is consumed, or one of them has not answered until
-    /// the next search for queues.
+    /// Opens the session when every queue is consumed, or at the next search for queues. Logs once that the worker is ready.
     fn report_ready(&mut self) {
         self.report_consumed();
         self.worker.health.session_opened();

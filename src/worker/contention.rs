@@ -10,8 +10,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::backoff::jitter;
 
-/// Pause after a turn that waited without success, because another session keeps a row locked; it doubles after each further
-/// one.
+/// Pause after a turn that waited without success, because another session keeps a row locked; the pause doubles after each
+/// further such turn.
 const REST: Duration = Duration::from_secs(3);
 /// Limit of that pause.
 const LONGEST_REST: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ impl ContentionLimiter {
 pub(crate) struct BlockingPermit(OwnedMutexGuard<Backoff>);
 
 impl BlockingPermit {
-    /// Ends the turn. A pause follows if its order was not closed and has waited for the whole time-out.
+    /// Ends the turn. A pause follows if the order was not closed and has waited for the whole time-out.
     pub(super) fn end(mut self, is_closed: bool, has_waited: bool, now: Instant) {
         if is_closed {
             *self.0 = Backoff::default();

@@ -146,7 +146,7 @@ impl Health {
         self.away.notify_waiters();
     }
 
-    /// Records since when a queue of a timeout does not answer; none if it answers, or is not consumed any more.
+    /// Records since when a queue of a timeout does not answer; `None` if it answers, or is not consumed any more.
     pub(super) fn silent(&self, queue: &str, timeout: &str, since: Option<Instant>) {
         let silent = &mut self.state.lock().silent;
         match since {
@@ -183,13 +183,13 @@ impl Health {
         }
     }
 
-    /// When the effect last closed an order; one is expected from the first call on.
+    /// When the effect last closed an order; from the first call on, the effect is expected to close orders.
     pub(super) fn progress(&self, effect: &str) -> Progress {
         let begins = || Progress::Expected(Instant::now());
         *self.progress.lock().entry(effect.to_owned()).or_insert_with(begins)
     }
 
-    /// Records how long an order has been overdue while the effect closed none since its deadline; none if there is no such
+    /// Records how long an order has been overdue while the effect closed no order since its deadline; `None` if there is no such
     /// order.
     pub(super) fn stuck(&self, effect: &str, overdue: Option<Duration>) {
         let mut state = self.state.lock();

@@ -24,7 +24,7 @@ pub(super) async fn history(worker: Arc<Worker>, stop: Stop) -> Result<(), Sessi
         stop.requested().await;
         return Ok(());
     }
-    // The last failure: an equal one every minute is no news.
+    // The last failure of each table: the same failure is logged only once.
     let mut failures = HistoryTable::ALL.map(|table| (table, None));
     loop {
         for (table, failure) in &mut failures {

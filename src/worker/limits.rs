@@ -11,8 +11,8 @@ use crate::{
 
 /// Interval at which a loop checks its channels, writes its log, and records a step.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long copies are waited for after a requested stop, at most half of the drain time. Unconfirmed messages are requeued
-/// after that.
+/// The longest wait for the confirms of copies after a requested stop, at most half of `worker.drain`. Then the broker requeues
+/// unconfirmed messages.
 const LAST_CONFIRMS: Duration = Duration::from_secs(5);
 /// The highest prefetch count: RabbitMQ's quorum queues use no more.
 const MAX_PREFETCH: u16 = 2_000;
@@ -20,8 +20,8 @@ const MAX_PREFETCH: u16 = 2_000;
 /// At 200 orders per second, four deliveries arrive in this time.
 const LONGEST_GATHERING: Duration = Duration::from_millis(20);
 
-/// How long deliveries may wait for others if all of them are early: too short to make one late. Zero for messages of the old
-/// exchange, whose delay in a level begins only after their delivery.
+/// How long deliveries may wait in the socket for others if all of them are early: too short to make one late. Zero for messages
+/// of the old exchange, whose delay in a level begins only after their delivery.
 pub(super) fn gathering(topology: &Topology) -> Duration {
     if topology.compat.is_some() {
         return Duration::ZERO;
@@ -34,13 +34,13 @@ pub(super) fn last_confirms(settings: &WorkerSettings) -> Instant {
     Instant::now() + LAST_CONFIRMS.min(settings.drain.as_duration() / 2)
 }
 
-/// Batches of one queue at the database. The shards of a timeout share the limit, if there are not more shards than batches.
+/// The most batches of one queue at the database. The shards of a timeout share them; each shard has at least one.
 pub(super) fn in_flight(settings: &WorkerSettings, timeout: &Timeout) -> usize {
     settings.in_flight.div_ceil(usize::from(timeout.shards.unwrap_or(1).max(1)))
 }
 
-/// Unsettled deliveries per consumer: the batches that are being closed, and the next one. The shards of a timeout have
-/// together as many as one queue.
+/// The prefetch count of a consumer: the deliveries of the batches that are being closed, and of the next batch. The shards of
+/// a timeout share it.
 pub(super) fn prefetch(settings: &WorkerSettings, timeout: &Timeout) -> u16 {
     let wanted = settings.batch_size.saturating_mul(settings.in_flight.saturating_add(1));
     let all = u16::try_from(wanted).map_or(MAX_PREFETCH, |wanted| wanted.min(MAX_PREFETCH));

@@ -38,7 +38,7 @@ impl ParkedLines {
     }
 }
 
-/// The least time between two lines about the same.
+/// The shortest time between two log lines about the same subject.
 pub const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Events that are not in the log yet: the first event is logged at once, and then one line in ten seconds covers all others.

@@ -66,7 +66,7 @@ pub(super) struct PageAnswer {
     pub(super) outcomes: Result<Vec<Outcome>, StoreError>,
     /// An instant before the statement was sent.
     pub(super) at: Instant,
-    /// Errors of rows whose id no message could have.
+    /// Errors of rows with an invalid order id.
     pub(super) refused: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// The outcomes of the next page; none after the last one. While pages are being closed, the next page is read. If
-    /// reading fails, the outcomes of these pages are returned first: a dropped statement may have closed its orders.
+    /// The outcomes of the next page; `None` after the last page. While pages are being closed, the next page is read. If reading
+    /// fails, the outcomes of these pages are returned first: a dropped statement may have closed its orders.
     pub(super) async fn next(&mut self) -> Result<Option<PageAnswer>, SessionEnd> {
         loop {
             self.alive.moved();

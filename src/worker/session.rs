@@ -20,8 +20,8 @@ type Tasks = JoinSet<Result<(), SessionEnd>>;
 /// Works until a stop is requested, or until a task fails. When it returns, all unsettled messages are requeued.
 pub(super) async fn run(worker: &Arc<Worker>, stop: &Stop) -> Result<(), SessionEnd> {
     let connecting = worker.health.task("connect", "", ALIVE_WITHIN);
-    // The database comes first: without it messages are useless. Its clock is read before a notice waits: if it is set
-    // forward later, this reading shows by how much.
+    // The database comes first: without it messages are useless. The database's clock is read before a notice waits, so that a
+    // later reading shows by how much the clock was set forward.
     clock_watch::read(worker).await?;
     let link = Arc::new(Link::open(&worker.address, "overdue worker: watching").await?);
     drop(connecting);

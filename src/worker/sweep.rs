@@ -29,11 +29,11 @@ use crate::{
 const PAGING: Paging =
     Paging { path: ClosingPath::Sweep, orders: 500, at_once: 1, pages: usize::MAX };
 
-/// Grace of an order whose notice was never confirmed: it is known to have no message. A notice is published within
-/// milliseconds, so one that is due at once may be in transit.
+/// Grace of an order whose notice the broker never confirmed, so that no message is queued for it. The notice of an order that
+/// is due at once may be in transit for milliseconds.
 const UNCOVERED_GRACE: Duration = Duration::from_secs(5);
 
-/// A page takes minutes if each of its orders fails alone.
+/// The longest step of a sweep: a page takes minutes if each of its orders fails alone.
 pub(super) const ALIVE_WITHIN: Duration = Duration::from_mins(30);
 
 /// Sweeps at once and then after every interval, until a stop is requested: a running statement may end then.
@@ -56,7 +56,7 @@ pub(super) async fn sweep(
         let swept = stop.within(last_page, || {}, sweep.run(&mut key)).await.unwrap_or(Ok(()));
         sweep.report();
         let looked = sweep.looked;
-        // Reading takes at most a tenth of the time.
+        // Reading takes at most a tenth of the time: the pause is at least nine times as long as the reading.
         let next = jitter(interval).max(looked * 9);
         match swept {
             Err(panic @ SessionEnd::Panicked(_)) => return Err(panic),
@@ -129,7 +129,7 @@ impl<'a> Sweep<'a> {
             if error.paused().is_some() {
                 return Err(error.into());
             }
-            // The other overdue orders are not in these tables.
+            // A failure of the tables of `schedule()` does not stop the sweep of other overdue orders.
             telemetry::uncovered_failed(self.effect, &error_chain(&error));
         }
         self.unpublished = self.swept;

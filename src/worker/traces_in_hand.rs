@@ -9,7 +9,7 @@ use crate::{
     wire::{Trace, Traces},
 };
 
-/// Trace contexts by order; of two messages for the same order the later one counts.
+/// Trace contexts by order; for two messages about the same order, the context of the later message.
 #[derive(Debug, Default)]
 pub(super) struct TracesInHand(Arc<Mutex<Traces>>);
 

@@ -26,7 +26,7 @@ pub(super) enum PublishEvent<C> {
     Confirmed(C),
     /// The copy was not confirmed, and may be published again.
     Failed(C, PublishError),
-    /// A copy has waited long for its answer.
+    /// A copy still has no answer after the time limit, and continues to wait.
     ConfirmOverdue(PublishError),
     /// The copy has waited too long: its original must be requeued, before RabbitMQ closes the channel.
     Abandoned(C),

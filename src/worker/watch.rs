@@ -61,7 +61,7 @@ pub(crate) async fn watch(worker: Arc<Worker>, stop: Stop) {
 
 async fn database(worker: &Worker) {
     let answer = outbox(worker).await;
-    // Before the effects are tried, which may take long.
+    // The answer is recorded before the effects are tried, which may take long.
     worker.health.database(answer.as_ref().map(drop).map_err(|error| error_chain(error)));
     if let Ok(now) = &answer {
         // The time in `answer` may be after a leap that no other reading of the clock has shown yet.
@@ -125,7 +125,7 @@ async fn overdue(worker: &Worker, effect: &Effect, now: DatabaseTime) -> Result<
         StallCheck::Since(ago) => worker.store.stuck_for(effect, now, Some(ago), bound).await?,
     };
     worker.health.stuck(&effect.name, stuck);
-    // The last query: a session that rewrites its table locks it, and then nothing is closed.
+    // `closures` is queried last: a session that rewrites the table locks it, and then no order is closed.
     let accounting = worker.store.accounting(effect, now).await;
     if accounting.is_err() {
         observed::look_failed("database");

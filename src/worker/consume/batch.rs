@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A batch with the database's outcomes. `None` is a body that could not be read.
+/// A batch with the database's outcomes; `None` for a delivery without an order: an unreadable body, or a canary.
 pub(super) struct Answered {
     pub(super) batch: Vec<Delivery>,
     pub(super) outcomes: Result<Vec<Option<Outcome>>, StoreError>,
@@ -52,7 +52,7 @@ impl AtDatabase {
         self.in_turn.spawn(answered(Arc::clone(context), vec![delivery], Some(turn)));
     }
 
-    /// The next result; none if no work is at the database. Cancel-safe.
+    /// The next result; `None` if no work is at the database. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<Answered, SessionEnd>> {
         let answered = tokio::select! {
             biased;

@@ -24,9 +24,9 @@ pub(super) struct Delivery {
     pub(super) ignored_due_at: Option<String>,
     /// Whether it is a message of `overdue verify --probe`, which is about no order.
     is_canary: bool,
-    /// Tries before this delivery, and locks found since.
+    /// The tries in the headers, and the times that this worker found the order locked.
     pub(super) tries: Tries,
-    /// When the order was first and last found locked, without another outcome between.
+    /// When the order was found locked, for the first and the last time since any other outcome.
     pub(super) locked: Option<(Instant, Instant)>,
     /// How many times the order had a turn to wait for locks.
     pub(super) turns: u32,
@@ -68,7 +68,7 @@ impl Delivery {
         }
     }
 
-    /// The order to query; none if the body is unreadable, and for a canary.
+    /// The order to query; `None` for an unreadable body, and for a canary.
     pub(super) fn order_id(&self) -> Option<&OrderId> {
         self.notice.as_ref().ok().map(|notice| &notice.order_id).filter(|_| !self.is_canary)
     }

@@ -2,7 +2,7 @@
 //! prefetch counts and bytes.
 //!
 //! A prefetch count limits one channel, and quorum queues take at most 2,000. If most of it waits (for a deadline, a lock, a
-//! confirm), the channels opens another channel. Waiting deliveries thus never stop new ones.
+//! confirm), another channel is opened. Waiting deliveries thus never stop new ones.
 
 use std::{
     collections::BTreeMap,
@@ -126,8 +126,8 @@ impl DeliveryChannels {
     }
 
     /// Returns 1 to `at_once` deliveries, because an iteration of the caller's loop costs more than a delivery. Waits for the
-    /// first one; forever if `at_once` is 0. Meanwhile the channels sends acks, and switches to another channel when that is
-    /// open. Cancel-safe. After an error a channel is gone, and the broker requeues its unsettled deliveries.
+    /// first delivery; forever if `at_once` is 0. Meanwhile sends acks, and switches to another channel when that is open.
+    /// Cancel-safe. After an error a channel is gone, and the broker requeues its unsettled deliveries.
     pub(in crate::worker) async fn next(
         &mut self,
         at_once: usize,
@@ -172,8 +172,8 @@ impl DeliveryChannels {
         (Receipt { channel, tag, waits: false, _part: part }, received)
     }
 
-    /// Opens another channel if too many deliveries of this one wait, or if other bodies are wanted. [`DeliveryChannels::next`] switches
-    /// to it after the broker's answer: due orders do not wait for that.
+    /// Opens another channel if three quarters of the prefetch count wait, or if the bodies were changed.
+    /// [`DeliveryChannels::next`] switches to that channel after the broker's answer: due orders do not wait for the answer.
     pub(in crate::worker) fn renew(&mut self) {
         let is_due = self.is_outdated() || self.is_short() && self.may_open();
         if is_due && self.opening.is_none() && self.cancelling.is_none() {
@@ -306,7 +306,7 @@ impl DeliveryChannels {
         }
     }
 
-    /// An error if a channel ended while the channels was not receiving from it; the broker has requeued its deliveries.
+    /// An error if a channel ended while no delivery was received from it; the broker has requeued its deliveries.
     pub(in crate::worker) fn check(&self) -> Result<(), ConsumeError> {
         self.receiving.subscription.check()?;
         self.keeping.values().try_for_each(|channel| channel.subscription.check())

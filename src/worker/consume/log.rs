@@ -20,7 +20,7 @@ use crate::{
 
 /// Shortest time between two lines about ignored hints: their publisher sends one with each order.
 const HINTS_EVERY: Duration = Duration::from_mins(1);
-/// Orders that a line names at most.
+/// The most orders that a line names.
 const NAMED: usize = 20;
 
 pub(super) struct Log {

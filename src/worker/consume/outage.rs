@@ -35,7 +35,7 @@ impl Outage {
         self.current.as_ref().map(|(_, until)| *until)
     }
 
-    /// Records a failed batch. `None` for batches that were at the database at the same time: they add nothing.
+    /// Records a failed batch, and returns when the next batch may be tried; `None` if an earlier failure has set that instant.
     pub(super) fn failed(&mut self, answers: bool, now: Instant) -> Option<Instant> {
         self.answers = answers;
         let (mut backoff, until) =

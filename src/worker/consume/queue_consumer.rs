@@ -237,7 +237,7 @@ impl QueueConsumer {
         self.log.write(now);
     }
 
-    /// Called also if a burst has closed all waiting orders: then no batch would end the outage.
+    /// Ends an outage. Also called if a burst has closed all waiting orders: then no batch would end the outage.
     fn closes_again(&mut self) {
         if self.outage.ended() {
             telemetry::closing_again(&self.context.timeout.name);

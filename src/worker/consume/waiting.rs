@@ -102,7 +102,7 @@ impl Waiting {
         until.map(|until| self.queue.take_due(until, size)).unwrap_or_default()
     }
 
-    /// Whether a burst has closed the order since the delivery arrived.
+    /// Whether a burst has closed the order after the delivery arrived, or at the deadline in the message.
     pub(super) fn was_closed(&self, delivery: &Delivery) -> bool {
         let Delivery { received_at, .. } = delivery;
         delivery
