@@ -54,7 +54,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CREATE_TIMEOUT: Duration = Duration::from_secs(7);
 /// A statement of `overdue` takes milliseconds; a longer one means that something is broken.
 const STATEMENT_TIMEOUT_MS: u32 = 30_000;
-/// Longer than any sane payment transaction; then the worker retries the batch.
+/// Limit for each wait for a lock, except in the pool that closes orders: longer than any sane payment transaction.
 const LOCK_TIMEOUT_MS: u32 = 5_000;
 /// The statements are short and repeat, so each is planned once per connection, without the ids. A custom plan for a single order
 /// would cost more than its execution. Generic plans use an index even for a table that was empty. The order of their locks does
@@ -64,7 +64,7 @@ const PLANNER: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=o
 const SESSION: &str = "overdue.session";
 /// The server is considered gone if it acknowledges no bytes for this time.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(9);
-/// Idle time before the first keepalive probe, and between two of them.
+/// Idle time before the first keepalive probe, and between two probes.
 const KEEPALIVE: Duration = Duration::from_secs(3);
 
 /// The database of the orders.
@@ -72,12 +72,12 @@ const KEEPALIVE: Duration = Duration::from_secs(3);
 pub struct Store {
     pools: Pools,
     address: Arc<str>,
-    /// Used outside the pool; `None` if connections are in plain text.
+    /// TLS of connections outside the pool; `None` if connections are in plain text.
     tls: Option<MakeRustlsConnect>,
     connector: Connector,
     /// How `tls` verifies the server, if the server offers TLS.
     encryption: Encryption,
-    /// Used for connections outside the pool.
+    /// The settings of connections outside the pool.
     config: Arc<tokio_postgres::Config>,
     timing: Arc<Timing>,
     closed_schemas: ClosedSchemas,
@@ -89,7 +89,7 @@ pub struct Store {
     theirs_first: Arc<str>,
 }
 
-/// Makes TLS of a connection, or leaves it in plain text.
+/// Wraps a connection in TLS, or leaves it in plain text.
 trait TlsConnect:
     tokio_postgres::tls::MakeTlsConnect<
         tokio_postgres::Socket,
@@ -111,8 +111,8 @@ impl fmt::Debug for Store {
 impl Store {
     /// Connects to `url` (`postgres://user:password@host/database`) with at most `connections`, and at least two.
     ///
-    /// `search_path` is a comma-separated list of schemas. The first one contains the tables of `overdue`, whatever search path a
-    /// session has. The tables of effects are looked up along all of them. Connects with the first statement.
+    /// `search_path` is a comma-separated list of schemas. The first schema contains the tables of `overdue`, whatever search path
+    /// a session has. The tables of effects are looked up along all schemas. The first statement opens the first connection.
     ///
     /// # Errors
     /// The URL or the name of the first schema cannot be used, or TLS is requested and the machine has no root certificates.
@@ -275,7 +275,7 @@ impl Store {
         })
     }
 
-    /// Whether a name was not found because PostgreSQL skips schemas that the user may not use, or our own schema is such a one.
+    /// Whether the user may not use the schema of a name: PostgreSQL skips such schemas, and reports an error for our own.
     fn is_refused(&self, closed: &str, error: &tokio_postgres::Error) -> bool {
         const NOTHING: [SqlState; 3] = [
             SqlState::UNDEFINED_TABLE,
@@ -289,7 +289,7 @@ impl Store {
     }
 }
 
-/// Sets this search path with its first schema behind the others, but before `pg_catalog` if that is named.
+/// SQL that moves the first schema of a search path behind the others, but not behind `pg_catalog`; empty without others.
 fn theirs_first(search_path: &str) -> String {
     const OF_POSTGRESQL: &str = "pg_catalog";
     let Some((ours, others)) = search_path.split_once(',') else { return String::new() };
@@ -302,7 +302,7 @@ fn theirs_first(search_path: &str) -> String {
     format!("; SET LOCAL search_path = {}", all.join(", "))
 }
 
-/// The reason why there is no TLS, if that is the failure.
+/// The reason why TLS failed; `None` for any other failure.
 fn refusal(error: &tokio_postgres::Error) -> Option<String> {
     // The client has no other mark for this error.
     if error.source().is_some_and(|source| source.to_string() == "server does not support TLS") {

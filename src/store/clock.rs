@@ -190,11 +190,11 @@ impl ClockEstimate {
 
 /// Machines make smaller steps to keep their clocks right.
 const LEAST_LEAP: Duration = Duration::from_secs(30);
-/// After a leap forward the worker closes nothing without a message for this time. A person who was paged has looked at the clock
-/// before it ends.
+/// After a leap forward the worker closes nothing without a message for this time. In this hour, a person who was paged can look
+/// at the clock.
 pub(crate) const WAITS_AFTER_LEAP: Duration = Duration::from_hours(1);
 
-/// Readings of the database's clock; empty until the first one.
+/// Readings of the database's clock; empty until the first reading.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseClock(Mutex<Readings>);
 

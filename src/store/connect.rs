@@ -1,5 +1,5 @@
-//! Opens a connection if there are several hosts, or if a host has several addresses: one after the other. The client limits TCP
-//! alone, so without this it would wait for the login at one address until no time is left for the next.
+//! Opens a connection to one of several hosts or addresses, one after the other. The client's own time-out covers TCP alone: it
+//! would wait for the login at one address until no time is left for the next address.
 
 use std::{
     path::Path,
@@ -43,7 +43,7 @@ impl Connector {
         Self { tls, newest: Arc::default(), file: Arc::default(), refused: Arc::default() }
     }
 
-    /// Applies to existing pools, too.
+    /// Sets the file with the URL, also for existing pools.
     pub(super) fn reads_again(&self, path: &Path) {
         *self.file.lock() = Some(UrlFile::new(path));
     }
@@ -167,7 +167,7 @@ where
     Ok((client, task))
 }
 
-/// Returns a configuration for each host, or the unchanged one if the client must report what is wrong with it.
+/// Returns a configuration for each host, or the given configuration unchanged if the client must report a mistake in it.
 fn each_host(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) =
         (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
@@ -216,7 +216,7 @@ async fn each_address(host: Config) -> Vec<Config> {
     }
 }
 
-/// The client can add a host, but not remove one.
+/// A copy of the configuration without hosts: the client can add a host, but not remove one.
 fn without_hosts(config: &Config) -> Config {
     let mut copy = Config::new();
     config.get_user().map(|user| copy.user(user));

@@ -18,7 +18,7 @@ use crate::{
     wire::Traces,
 };
 
-/// A statement need not use the last one, traces.
+/// Parameters of an effect's statement: order ids, path, traces. A statement need not use the traces.
 const EFFECT_PARAMETERS: [Type; 3] = [Type::TEXT_ARRAY, Type::TEXT, Type::JSONB];
 /// The parameter for calls without orders, and for orders whose notices have no traces.
 pub(super) const NO_TRACES: Option<Json<&Traces>> = None;
@@ -28,7 +28,7 @@ const EFFECT_COLUMNS: [(&str, Type); 4] = [
     ("due_at", Type::TIMESTAMPTZ),
     ("decided_at", Type::TIMESTAMPTZ),
 ];
-/// A page begins after the order in `$3` and `$4`.
+/// Parameters of `overdue_sql`: the limit, the grace, and deadline and id of the order after which a page begins.
 const OVERDUE_PARAMETERS: [Type; 4] = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT];
 const OVERDUE_COLUMNS: [(&str, Type); 2] =
     [("order_id", Type::TEXT), ("due_at", Type::TIMESTAMPTZ)];
@@ -352,7 +352,7 @@ fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
 /// Characters of a text from the database that an error repeats.
 const EXCERPT: usize = 60;
 
-/// Reads a cell. The error is a text that completes "gave".
+/// Reads a cell. The error is the end of a sentence: `the effect gave …`.
 pub(super) fn cell<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> {
     let name = row.columns().get(index).map_or("?", tokio_postgres::Column::name);
     match row.try_get::<_, Option<T>>(index) {

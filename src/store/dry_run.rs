@@ -28,17 +28,17 @@ use crate::{
 /// An order is [`Outcome::Busy`] if its lock is not free within this time. A slow effect must not keep the locks of the trial until
 /// the session's own limit.
 const TRIAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
-/// Parts that are tried elsewhere once three orders are too slow alone: other orders may be fast there.
+/// Other parts that are tried after three orders were too slow alone: the orders in these parts may be fast.
 const ELSEWHERE: usize = 2;
 /// The oldest orders that are tried…
 const OLDEST: i64 = 2;
-/// … and the first one that came due within each of these times: the oldest may have reasons of their own.
+/// … and the first order that came due within each of these times: the oldest orders can be exceptions.
 const NEWER: [Duration; 3] =
     [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 
 const BLOCKER: &str = include_str!("../../sql/blocker.sql");
-/// The attempt waits for a lock, so that its holder can be seen; that takes a hundredth of this limit. If the attempt gets the lock
-/// and loses its client, the limit ends the transaction.
+/// Limits of an attempt that waits for a lock, so that the holder of the lock can be seen; that takes a hundredth of the limit. If
+/// the attempt gets the lock and its client is lost, the limits end the transaction.
 const BEGIN_WAITING: &str = "BEGIN; SET LOCAL lock_timeout = 1000; SET LOCAL statement_timeout = 2000; \
                              SET LOCAL idle_in_transaction_session_timeout = 2000";
 /// Pause between two queries for the holder.
@@ -198,7 +198,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Ordered by deadline; each order is read from an index, as the sweep reads it.
+    /// Old and new overdue orders by deadline; each is read from an index, as the sweep reads orders.
     async fn old_and_new(&self, effect: &Effect) -> Result<Vec<OrderId>, StoreError> {
         let now = self.now().await?;
         let mut new = NEWER.into_iter().map(|age| OverdueKey::at(now.before(age)));
@@ -216,7 +216,7 @@ impl Store {
         self.with_watchdog(Box::pin(self.seen(effect, ids))).await.unwrap_or_default()
     }
 
-    /// Returns when the lock is seen, and cancels the attempt.
+    /// Waits for the lock in an attempt. Returns the lock when PostgreSQL shows it, and cancels the attempt.
     async fn seen(&self, effect: &Effect, ids: &[OrderId]) -> Result<Lock, StoreError> {
         let client = self.cancellable(PoolKind::Anything).await?;
         let pid = client.query_one("SELECT pg_backend_pid()", &[]).await;
@@ -224,7 +224,7 @@ impl Store {
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
         let attempt = async {
             client.batch_execute(BEGIN_WAITING).await?;
-            // No statements can be made for a table that is locked as a whole.
+            // While a table is locked as a whole, no statements can be made for it: the attempt waits for the table instead.
             if let Some(Description { table, releases, .. }) = effect.description() {
                 for table in releases.iter().map(|it| &it.table).chain([table]) {
                     client.prepare(&format!("SELECT FROM {}", table.sql)).await?;

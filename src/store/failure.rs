@@ -262,7 +262,7 @@ impl StoreError {
         })
     }
 
-    /// Whether the failure concerns the statement as prepared: another statement can succeed.
+    /// Whether the failure concerns this statement, and not the server: another statement can succeed.
     pub(crate) fn is_of_statement(&self) -> bool {
         let of_server = |code: &str| {
             matches!(code, "25006" | "25P03" | "26000")
@@ -307,7 +307,7 @@ impl StoreError {
         format!("SQLSTATE {code}: {}", crate::text::error_chain(source))
     }
 
-    /// The server's reason to refuse a statement, with the position in the text of `texts` that contains it.
+    /// The server's message and hint, with the position of the mistake in one of `texts`, which are parts of `sql`.
     pub(super) fn refusal(&self, sql: &str, texts: &[&str]) -> String {
         let Some(error) = self.answered().and_then(|it| it.as_db_error()) else {
             return crate::text::error_chain(self);

@@ -114,7 +114,7 @@ impl Store {
         let contended = statements.close_contended.as_ref();
         let sql = contended.filter(|_| waiting == Waiting::Passes).unwrap_or(&statements.close);
         let texts: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        // An id that the database cannot store fails with its order.
+        // Only the traces of `ids`: an id that the database cannot store fails its own order, and no other.
         let traces: BTreeMap<&OrderId, &Trace> =
             ids.iter().filter_map(|id| traces.get_key_value(id)).collect();
         let traces = (!traces.is_empty()).then_some(Json(traces));

@@ -1,5 +1,5 @@
-//! Pages of orders by deadline, as the index of the sweep orders them. A negative grace also gives open orders before their
-//! deadline. This works for any tables. `lock_burst` locks the burst of an effect, so that one worker at a time closes it.
+//! Reads orders by deadline, page by page, with `overdue_sql`, for any tables. A negative grace also gives open orders before
+//! their deadline. `lock_burst` locks the burst of an effect, so that one worker at a time closes it.
 
 use std::{
     sync::Arc,
@@ -84,7 +84,7 @@ pub(crate) struct OpenOrders {
     pub(crate) overdue: u64,
     /// First and last deadline.
     pub(crate) due: Option<(DatabaseTime, DatabaseTime)>,
-    /// Rows of the same time range whose id is invalid in a message.
+    /// Other rows due within a hundred years: the id is invalid in a message, or the deadline is NULL.
     pub(crate) unusable: u64,
     /// Rows that are due in more than a hundred years.
     pub(crate) far: u64,
@@ -97,7 +97,7 @@ impl OpenOrders {
     }
 }
 
-/// Some of the open orders, by deadline.
+/// A page of open orders, by deadline.
 pub(crate) struct OpenPage {
     /// Order and deadline.
     pub(crate) orders: Vec<(OrderId, DatabaseTime)>,
@@ -110,7 +110,7 @@ pub(crate) struct OpenPage {
 }
 
 impl OpenPage {
-    /// The present by the database's clock.
+    /// The present time by the database's clock.
     pub(crate) fn now(&self) -> DatabaseTime {
         self.clock.0.after(self.clock.1.elapsed())
     }
@@ -123,7 +123,7 @@ pub(crate) struct BurstLock<'a> {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Permits for locks: connections of the pool that does not close, less the reserved ones.
+/// Permits for burst locks: connections of the pool that closes no orders, less [`LEFT_TO_OTHERS`].
 pub(super) fn permits(connections: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(connections.saturating_sub(LEFT_TO_OTHERS)))
 }
@@ -204,7 +204,7 @@ impl Store {
         Ok(Some((rows, next)))
     }
 
-    /// Rows of a statement around `overdue_sql`, which gets the same parameters first; `None` without `overdue_sql`.
+    /// Runs the statement `around`, which contains `overdue_sql` as `{sql}` and begins with its parameters; `None` without it.
     pub(super) async fn around_overdue(
         &self,
         name: &'static str,

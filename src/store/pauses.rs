@@ -53,8 +53,8 @@ impl Store {
         Ok(self.rows("pauses", SQL, &[&topology]).await?.iter().map(pause).collect())
     }
 
-    /// The refusal of a pause with an end, if one of the timeouts is paused. The worker calls this before `refuse_paused()` after a
-    /// first refusal, because each refusal is a line in the database's log.
+    /// The refusal of a pause without a rate, if one of the timeouts is paused. After a first refusal the worker calls this before
+    /// `refuse_paused()`, because each refusal is a line in the database's log.
     pub(crate) async fn still_paused(
         &self,
         Rule { topology, timeout, effect }: Rule<'_>,

@@ -36,7 +36,7 @@ pub type Connection = Object;
 /// Limit for each lock of a closing statement: payments and other batches lock the stock of an order for milliseconds, and a batch
 /// that waits longer makes all of its orders late.
 pub(crate) const CLOSING_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// Longer than any statement: a longer wait means that the database is slow, not that the pool is too small.
+/// As long as the statement time-out: a longer wait means that the database is slow, not that the pool is too small.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The user, and the schemas of the search path that it may not use, from the newest connection. PostgreSQL reports their tables as
@@ -161,7 +161,7 @@ impl End {
 pub(crate) struct TransactionLimits {
     /// Limit for each wait for a lock; `None` uses the limit of the connection.
     pub(crate) lock: Option<Duration>,
-    /// Limit for each statement; `None` likewise.
+    /// Limit for each statement; `None` uses the limit of the connection.
     pub(crate) statement: Option<Duration>,
 }
 
@@ -384,7 +384,7 @@ impl Store {
                     checking,
                     client.batch_execute(after),
                 );
-                // A statement after a failed one fails for no other reason.
+                // The first failure is the cause of the failures after it.
                 firsts.into_iter().collect::<Result<(), _>>()?;
                 begun.and(rows).and_then(|rows| checked.and(ended).map(|()| rows))
             }
@@ -441,7 +441,7 @@ impl Store {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                // Rarely needed, and large.
+                // The future is boxed because it is large and rarely polled.
                 answers = Box::pin(self.answers()) => if !answers {
                     return Err(StoreError::Silent { address: self.address.to_string() });
                 },
@@ -455,8 +455,8 @@ impl Store {
     }
 }
 
-/// Dropped before [`Cancellable::done`], it cancels the statement and leaves the pool. Otherwise the statement would continue, and
-/// the next user of the connection would wait for it.
+/// A connection that leaves its pool, and cancels its statement, if it is dropped before [`Cancellable::done`]. Otherwise the
+/// statement would continue, and the next user of the connection would wait for it.
 pub(super) struct Cancellable {
     /// `None` only during the drop.
     client: Option<Connection>,

@@ -7,7 +7,7 @@ use tokio_postgres::{SimpleQueryMessage, error::SqlState};
 
 use super::{Store, StoreError};
 
-/// A pooler with a single session has none for the second transaction; then the answer stays unknown.
+/// Limit of the check. A pooler with a single session has none for the second transaction; the answer then stays unknown.
 const WITHIN: Duration = Duration::from_secs(2);
 
 impl Store {

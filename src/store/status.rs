@@ -82,8 +82,8 @@ impl Store {
         })
     }
 
-    /// Counts of waiting and of refused notices of `schedule()`, each up to `most`. If something is missing for `purpose`, only
-    /// that is returned.
+    /// Counts of waiting and of refused notices of `schedule()`, each up to `most`. If a table or a right is missing for `purpose`,
+    /// only `lacks` is set.
     pub(crate) async fn scheduled(
         &self,
         most: i64,
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// How long closable orders have been overdue, at least `bound`. Only deadlines after the last closing, `closed_ago` before
-    /// `now`, count; without one, all count. An order for which the effect fails does not count: no worker could have closed it.
+    /// `now`, count; `None`: all. An order does not count if the effect fails for it, but does if the effect always fails.
     pub(crate) async fn stuck_for(
         &self,
         effect: &Effect,
