@@ -36,7 +36,7 @@ pub type Connection = Object;
 /// Limit for each lock of a closing statement: payments and other batches lock the stock of an order for milliseconds, and a batch
 /// that waits longer makes all of its orders late.
 pub(crate) const CLOSING_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// As long as the statement time-out: a longer wait means that the database is slow, not that the pool is too small.
+/// Equal to the statement time-out: a longer wait means that the database is slow, not that the pool is too small.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The user, and the schemas of the search path that it may not use, from the newest connection. PostgreSQL reports their tables as
