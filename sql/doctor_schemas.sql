@@ -1,5 +1,5 @@
--- doctor_schemas: the existing schemas of the search path, whether this user may use them, and who else may create in them. Such an
--- object can replace one of PostgreSQL's.
+-- doctor_schemas: the existing schemas of the search path, whether this user may use them, and the other users who may create
+-- objects in them. Such an object can replace an object of PostgreSQL.
 -- -> name text, may_use boolean, creators text[] (quoted; without its owner, its members and this user)
 SELECT quote_ident(nspname::text) AS name, has_schema_privilege(pg_namespace.oid, 'USAGE') AS may_use,
        ARRAY(SELECT DISTINCT coalesce(quote_ident(rolname::text), 'PUBLIC')

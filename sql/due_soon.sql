@@ -1,5 +1,5 @@
--- due_soon: open orders by the second in which they come due, -1 for overdue ones; around the overdue_sql of an effect, with a negative
--- grace. $1 to $4 as there -> second bigint, orders bigint
+-- due_soon: open orders by the second in which they come due, -1 for overdue orders; around the overdue_sql of an effect, with a
+-- negative grace. $1 to $4 as for overdue_sql -> second bigint, orders bigint
 SELECT greatest(floor(extract(epoch FROM due_at - now()))::bigint, -1::bigint) AS second, count(*) AS orders
 FROM (
 {sql}

@@ -1,5 +1,5 @@
 -- open_orders: counts open orders, overdue or not; around the overdue_sql of an effect, with a negative grace.
--- $1 to $4 as there, $5 bigint the grace in milliseconds up to which orders get a notice, $6 bigint most bytes of an order id
+-- $1 to $4 as for overdue_sql, $5 bigint grace in milliseconds up to which orders get a notice, $6 bigint most bytes of an order id
 -- -> orders bigint, overdue bigint, first_due and last_due timestamptz, unusable bigint (id invalid in a message), far bigint
 SELECT count(*) FILTER (WHERE listed) AS orders, count(*) FILTER (WHERE listed AND due_at <= now()) AS overdue,
        min(due_at) FILTER (WHERE listed) AS first_due, max(due_at) FILTER (WHERE listed) AS last_due,

@@ -1,5 +1,5 @@
--- schedule: notices that an order service writes in the transaction of its order, and the functions that it writes them with. Run
--- with our schema alone in the search path; can be run again and again.
+-- schedule: notices that an order service writes in the transaction of its order, and the functions that write them. Run with our
+-- schema alone in the search path; can be repeated.
 CREATE TABLE IF NOT EXISTS scheduled_notices (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id     text NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS scheduled_notices_refused (
     refused_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     reason       text NOT NULL
 );
--- Of the transaction: not a parameter, because triggers schedule as well. Looked up first, as in worker_tables.sql.
+-- Traces are settings of the transaction, because a trigger has no parameter for them. Checked first, as in worker_tables.sql.
 DO $$
 BEGIN
     IF (SELECT count(*) FROM pg_attribute
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS schedule_timeouts (
 );
 COMMENT ON TABLE schedule_timeouts IS 'The timeouts that schedule() takes, and after how long they are due if the caller does not say. Workers add those of their topology files; overdue database init sets removed_at of those that its file has no more, and no worker takes it back.';
 
--- What is said of the functions' callers is theirs to grant: nobody has them by default. Only here, where they are new.
+-- PUBLIC has no EXECUTE on these functions: an administrator grants it. The REVOKE runs for new functions only, and keeps grants.
 DO $$
 BEGIN
     IF to_regprocedure('schedule_at(text, text, timestamptz)') IS NULL THEN
@@ -87,7 +87,7 @@ BEGIN
     ELSIF octet_length(order_id) > 200 THEN
         RAISE EXCEPTION 'schedule: the order id has % bytes, more than 200', octet_length(order_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'A message carries an id of 1 to 200 bytes: write a shorter one.';
-    -- As Unicode has them, whatever the locale of the database is.
+    -- White space as in Unicode, whatever the locale of the database is.
     ELSIF order_id ~ '[\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' THEN
         RAISE EXCEPTION 'schedule: the order id has white space or control characters'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'A message carries an id without them: write another one.';
@@ -139,15 +139,15 @@ BEGIN
         RAISE EXCEPTION 'schedule: topologies have the timeout `%` with different delays: %', timeout, array_to_string(delays, ', ')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Write the interval: schedule(order_id, timeout, interval).';
     END IF;
-    -- A timeout that is not known is refused there.
+    -- schedule_at() refuses an unknown timeout.
     RETURN schedule_at(order_id, timeout, now() + coalesce(delays[1], interval '0'));
 END
 $$;
 COMMENT ON FUNCTION schedule(text, text) IS 'Like schedule(text, text, interval), with the delay that the topology file gives the timeout.';
 
--- For a trigger on any table: the timeout, the column of the key, the column of the deadline, and the time zone of a deadline without
--- one; without that argument it is read in the time zone of the session. It runs as whoever changes the row: what makes text of their key
--- may be theirs.
+-- For a trigger on any table. Arguments: timeout, column of the key, column of the deadline, and the time zone of a deadline
+-- without one; if this argument is missing, the deadline is read in the time zone of the session. The function runs with the rights
+-- of the user who changes the row, because a cast of the key to text may run that user's code.
 CREATE OR REPLACE FUNCTION schedule_row() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     key text;
@@ -160,7 +160,7 @@ BEGIN
     ELSE
         EXECUTE format('SELECT ($1).%I::text, ($1).%I::timestamptz', TG_ARGV[1], TG_ARGV[2]) INTO key, deadline USING NEW;
     END IF;
-    -- NULL and infinity are no deadlines. A notice that comes before its time waits for the rest.
+    -- NULL and infinity are no deadlines. The worker delays a notice again if it arrives before the deadline.
     IF isfinite(deadline) THEN
         PERFORM schedule_at(key, TG_ARGV[0], least(deadline, now() + interval '10 years'));
     END IF;
@@ -182,7 +182,7 @@ CREATE OR REPLACE FUNCTION schedule(order_id bigint, timeout text) RETURNS times
 CREATE OR REPLACE FUNCTION schedule(order_id uuid, timeout text) RETURNS timestamptz
     LANGUAGE sql RETURN schedule(order_id::text, timeout);
 
--- Nothing of the caller's search path is looked at, their temporary tables least of all.
+-- The functions look up no name in the caller's search path or temporary tables.
 DO $$
 DECLARE
     signature text;

@@ -1,5 +1,5 @@
--- schedule_lacks: what this user lacks to publish what schedule() writes, or to count it.
--- $1 boolean whether to publish, $2 text the schema of our tables -> lacks text (of the first table), no row where nothing
+-- schedule_lacks: the table or right that this user lacks to publish the notices of schedule(), or to count them.
+-- $1 boolean whether to publish, $2 text the schema of our tables -> lacks text (of the first table); no row if nothing is missing
 SELECT CASE WHEN found IS NULL THEN 'there is no table ' || name || ' along database.search_path'
             ELSE 'the user lacks ' || string_agg(privilege, ', ' ORDER BY privilege) || ' on ' || name END AS lacks
 FROM (VALUES ('schedule_timeouts', 'SELECT', true), ('schedule_timeouts', 'INSERT', true),

@@ -75,7 +75,7 @@ impl Database {
         let state_of =
             |it: &ScheduleTrigger| states.iter().find(|state| state.is_scheduled_by(&it.name));
         if trigger {
-            // These triggers get the present timeout of their state.
+            // Triggers of a state are created again, with the timeout that the state has now.
             dropped.retain(|it| state_of(it).is_none());
         }
         let triggers =

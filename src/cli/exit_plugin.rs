@@ -163,7 +163,7 @@ impl ExitPlugin {
         ))
     }
 
-    /// Bindings to replace. Of the plugin's exchange: bindings from and to it, which would be lost with it. Of our exchange:
+    /// The bindings to replace. For the plugin's exchange: bindings from and to it, which are deleted with it. For our exchange:
     /// bindings by which messages come early.
     fn bindings(&self, topology: &Topology, state: State, observed: &Snapshot) -> Vec<OldBinding> {
         let bindings = &observed.objects.bindings;

@@ -88,7 +88,7 @@ impl Remove {
                 Ok(plan)
             };
             let made = apply::make(&change, decide, &mut done).await;
-            // A record would be a row that the preview has not counted.
+            // A record in `actions` would be a row that the preview of the tables has not counted.
             if tables.is_none() {
                 apply::record(settings, "remove", &change, &done).await;
             }

@@ -26,7 +26,7 @@ use crate::wire::{PERSISTENT, Properties, Received};
 
 /// An ack or nack is one frame; after this time the connection is stuck.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The prefetch below which the next delivery follows an ack, and no other delivery comes with it.
+/// Below this prefetch count, the broker sends a delivery only after an ack, and no other delivery with it.
 const FEW: u16 = 64;
 
 /// The reason why a subscription ended.

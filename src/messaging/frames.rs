@@ -40,7 +40,7 @@ pub struct FrameRepair {
     /// Whether the bytes are not AMQP; they are passed on unchanged, and the client reports the error.
     foreign: bool,
     large: LargeBodies,
-    /// Whether there was a method other than a delivery.
+    /// Whether the broker has sent a method other than a delivery since the last [`take_answers`](Self::take_answers).
     answers: bool,
 }
 
@@ -48,10 +48,10 @@ pub struct FrameRepair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     All,
-    /// Drops the history of dead-lettering: it is much larger than the other headers, and the client makes dozens of small
-    /// allocations for it.
+    /// The publisher's headers, without the history of dead-lettering: it is much larger than the other headers, and the client
+    /// makes dozens of small allocations for it.
     Publishers,
-    /// All headers of a returned message: its `message-id` identifies it, and no copy of it is published.
+    /// All headers of a returned message, without reserved bytes, because no copy of it is published.
     Own,
 }
 

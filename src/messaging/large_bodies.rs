@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use crate::wire::MAX_BODY_BYTES;
 
-/// The tag of consumers of due notices; it is unique only in its channel. They get no bodies that are too large for a due notice,
-/// and no history of dead-lettering.
+/// The tag of consumers of due notices; it is unique only in its channel. These consumers get no history of dead-lettering, and
+/// no bodies that are too large for a due notice.
 pub const CONSUMER_TAG: &str = "overdue";
-/// The tag of consumers that show the history of messages: they get the history, and no larger bodies.
+/// The tag of consumers that show the history of messages; they get no bodies that are too large for a due notice.
 pub const HISTORY_TAG: &str = "overdue-history";
-/// The tag of consumers that pass on large messages: they get the history, and bodies up to [`MAX_PASSED_BYTES`].
+/// The tag of consumers that pass on large messages: with the history, and with bodies up to [`MAX_PASSED_BYTES`].
 pub const LARGE_TAG: &str = "overdue-large";
 /// The largest body of a foreign message that is passed on.
 pub const MAX_PASSED_BYTES: usize = 1024 * 1024;

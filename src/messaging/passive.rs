@@ -44,7 +44,7 @@ pub(crate) async fn counts(link: &Link, queue: &str) -> Result<Option<Counts>, C
     Questions::new(link).counts(queue).await
 }
 
-/// The number of ready messages by the queue's own answer, 0 if there is none; delayed messages do not count.
+/// The number of ready messages that the queue itself reports, without delayed messages; 0 if the queue does not answer.
 ///
 /// Permission needed: read on the queue.
 pub(crate) async fn surely_ready(link: &Link, queue: &str) -> Result<u64, ConsumeError> {

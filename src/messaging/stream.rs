@@ -27,7 +27,7 @@ use super::{frames::FrameRepair, product, read_coalescer::ReadCoalescer};
 
 /// The size of a read, in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// A larger read is not followed by a delay.
+/// After a read of this size, the next read is not delayed.
 const MANY_BYTES: usize = READ_BYTES / 4;
 
 /// The transport below the frames.
@@ -90,7 +90,7 @@ impl Readable {
         }
     }
 
-    /// Delays the next read after few deliveries. After an answer there is no delay: another one may follow.
+    /// Delays the next read after few deliveries. After an answer there is no delay, because another answer may follow.
     fn rest_after(&mut self, count: usize) {
         let within = self.coalescer.within();
         let answers = self.repair.take_answers();

@@ -46,7 +46,7 @@ pub(crate) fn action_not_recorded(action: &str, what: &str, reason: &str) {
     warn!(action, what, reason, "the action was done, and is not recorded in the table actions");
 }
 
-/// A login was refused, and the file with the URL has a new one, which is used from now on.
+/// A login was refused. The file with the URL now has another login, which is used from now on.
 pub(crate) fn url_file_read_again(of: &str) {
     info!(of, "the login was refused, and the file with the URL has another one now: trying that");
 }
@@ -410,13 +410,13 @@ pub(crate) fn alert_failed(alert: &str, first: bool, reason: &str, retry_in: Dur
     }
 }
 
-/// A collector does not keep up.
+/// Spans were lost because a collector does not keep up.
 #[cfg(feature = "otlp")]
 pub(crate) fn spans_lost(spans: usize) {
     METRICS.spans_lost.add([], spans);
 }
 
-/// `first`: the collector accepted the spans before these.
+/// A collector refused spans. `first`: the collector accepted the spans before these.
 #[cfg(feature = "otlp")]
 pub(crate) fn spans_refused(spans: usize, first: bool, reason: &str) {
     spans_lost(spans);
@@ -448,7 +448,7 @@ pub(crate) fn not_listening(address: &str, reason: &str) {
     );
 }
 
-/// The broker differs from the topology file, or no longer. `findings` counts errors and warnings.
+/// The broker differs from the topology file, or matches it again. `findings` counts errors and warnings.
 pub(crate) fn drift_changed(findings: usize, first: &str) {
     if findings == 0 {
         info!("the broker matches the topology file again");

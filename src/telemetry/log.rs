@@ -52,13 +52,13 @@ pub(crate) fn install(settings: &LogSettings, writing: Writing) -> Result<(), St
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour)
-        // It would use `eprintln!`, which panics if standard error cannot be written.
+        // The subscriber would report its own errors with `eprintln!`, which panics if standard error cannot be written.
         .log_internal_errors(false);
     let installed = match settings.format {
         LogFormat::Text => subscriber.with_target(false).with_writer(stderr).try_init(),
         LogFormat::Json => subscriber.json().with_writer(AsJsonLines(stderr)).try_init(),
     };
-    // A test process installs it more than once.
+    // A test process installs the subscriber more than once.
     installed.or(Ok(()))
 }
 
@@ -124,7 +124,7 @@ pub(super) static LINES: Lines = Lines::new();
 #[derive(Debug)]
 pub(super) struct Lines {
     queue: Mutex<Queue>,
-    /// A line was added or removed.
+    /// Notified when a line was added or removed.
     changed: Condvar,
 }
 

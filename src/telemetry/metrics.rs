@@ -191,7 +191,7 @@ pub(super) type Gauge<const N: usize> = Labelled<GaugeVec, N>;
 /// Counts of observations up to each bound.
 pub(super) type Histogram<const N: usize> = Labelled<HistogramVec, N>;
 
-/// Differences of the kinds.
+/// The differences between counter, gauge and histogram.
 pub(super) trait Kind: Collector + Sized {
     const NAME: &'static str;
 
@@ -308,7 +308,7 @@ impl<const N: usize> Gauge<N> {
 }
 
 impl<const N: usize> Histogram<N> {
-    /// Looks the labels up once for all values.
+    /// Observes several values, and looks the labels up once.
     pub(super) fn observe(&self, labels: [&str; N], values: impl IntoIterator<Item = f64>) {
         if let Some(histograms) = &self.values {
             let histogram = histograms.with_label_values(&labels);

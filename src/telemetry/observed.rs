@@ -32,7 +32,7 @@ pub struct Counts {
     pub guarded: u64,
     /// Messages retried through a retry level.
     pub retried: u64,
-    /// Messages parked, including those published to a level that the next check found missing.
+    /// Parked messages, with messages for a level that the next check found missing.
     pub parked: u64,
     /// Messages acked because their row was deleted: `gone = "ack"` of their timeout.
     pub gone: u64,

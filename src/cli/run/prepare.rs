@@ -169,7 +169,7 @@ async fn declare(management: &Management, topology: &Topology) -> Result<(), Fai
         }
     };
     match change.make(|plan| additions(topology, plan), on_event).await {
-        // A worker can do without.
+        // A worker can work without these steps.
         Err(failure) if steps.iter().all(wants_again) => {
             telemetry::mark_stays(&failure.text);
             Ok(())

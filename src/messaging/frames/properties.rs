@@ -15,7 +15,7 @@ pub(super) struct Headers {
     pub(super) table: Option<Range<usize>>,
     /// The entries of dead-lettering, in order.
     pub(super) history: Vec<Range<usize>>,
-    /// The number of values in all tables and arrays; then the number of those in the history.
+    /// The number of values in all tables and arrays, and the number of values in the history.
     values: usize,
     history_values: usize,
 }
@@ -79,7 +79,7 @@ fn table(at: &mut Cursor, payload: &mut [u8]) -> Result<Headers, &'static str> {
     const MALFORMED: &str = "their headers cannot be read";
     struct Level {
         end: usize,
-        /// Tables have names; arrays do not.
+        /// Whether the values have names: in a table, not in an array.
         named: bool,
     }
     let end = at.length(payload).ok_or(MALFORMED)?;

@@ -65,8 +65,8 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Chooses the error with the cause among failures on one connection: other messages on the channel only know that it
-    /// closed.
+    /// Chooses the error with the cause among failures on one connection. The errors of other messages on the channel only report
+    /// that the channel is closed.
     pub(crate) fn that_says_why(kept: Option<Self>, other: Self) -> Self {
         match kept {
             Some(kept) if !kept.says_little() || other.says_little() => kept,

@@ -36,7 +36,7 @@ const MOST_PLACES: usize = 256;
 const SHARED_CHANNELS: u64 = 8;
 /// Channels that are reserved: the shared ones, one to test whether the broker answers, and channels that are being closed.
 const OTHER_CHANNELS: usize = 16;
-/// If the last attempt failed more recently than this, a caller gets its error and does not try again.
+/// For this time after a failed attempt to connect, callers get the error of the attempt, and do not try again.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection and its channels. It connects with the first message, and again after the connection was lost.
@@ -44,7 +44,7 @@ pub(crate) struct PublisherPool {
     address: BrokerAddress,
     purpose: &'static str,
     state: Arc<Mutex<State>>,
-    /// Held during an attempt, so that there is only one.
+    /// Held during an attempt to connect, so that there is one attempt at a time.
     connecting: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -188,7 +188,7 @@ impl State {
 }
 
 impl Drop for PublisherPool {
-    /// No caller waits for the messages of a blocked connection, which would keep its channels until the alarm ends.
+    /// Ends a blocked connection: no caller waits for its messages, and its channels would exist until the alarm ends.
     fn drop(&mut self) {
         if let Some(link) = self.state.lock().link.as_ref().filter(|link| link.is_blocked()) {
             link.abort();

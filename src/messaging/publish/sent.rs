@@ -18,14 +18,14 @@ pub(super) type Confirm = Result<Result<Confirmation, lapin::Error>, Duration>;
 
 pub(super) type Confirmed = (Sent, Confirm);
 
-/// Messages with the same key get the same result, so a return may be matched to any of them.
+/// `message-id`, exchange and routing key. Messages with equal keys get the same result: a return may be matched to any of them.
 pub(super) type Key = (String, String, String);
 
 /// The broker's text before the key that a topic permission refuses. The text is truncated after 252 bytes, and then ends in
 /// dots.
 const REFUSED_KEY: &str = "access to topic '";
 
-/// Whether `text`, from the key on, is about this key and exchange: a key may contain any part of such a text.
+/// Whether the broker's text after [`REFUSED_KEY`] is about this routing key and exchange. A key may contain parts of such a text.
 fn refuses_key(text: &str, routing_key: &str, exchange: &str) -> bool {
     let expected = format!("{routing_key}' in exchange '{exchange}'");
     let cut = text.strip_suffix("...").unwrap_or(text);

@@ -40,9 +40,9 @@ pub(super) enum WhileBlocked {
 /// Limits of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The time until the connection has taken a message.
+    /// Limit of the time until the connection has taken a message.
     pub(super) hand_over: Duration,
-    /// The time from then until the confirm.
+    /// Limit of the time from then until the confirm.
     pub(super) confirm: Duration,
     /// The most unconfirmed messages.
     pub(super) unconfirmed: usize,
