@@ -142,7 +142,7 @@ pub struct Edge {
     pub from: String,
     /// Id of a node or group.
     pub to: String,
-    /// Keys or messages on this route.
+    /// The routing keys on this route, or a description of its messages.
     pub label: String,
     /// Why messages take the route.
     pub flow: Flow,

@@ -18,7 +18,7 @@ use crate::{
     wire::{Message, headers},
 };
 
-/// Time after the longest delay after which a missing canary counts as lost.
+/// A canary that is this much later than the longest delay counts as lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the probe failed.

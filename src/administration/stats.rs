@@ -26,7 +26,7 @@ const COLUMNS: &str = "name,type,messages,messages_ready,messages_unacknowledged
                        message_bytes,consumers,policy,operator_policy,effective_policy_definition,\
                        message_stats.publish_details.rate,message_stats.ack_details.rate";
 
-/// The most that the broker gives (`rabbit_mgmt_util`, `MAX_PAGE_SIZE`).
+/// The largest page size that the management API accepts (`rabbit_mgmt_util`, `MAX_PAGE_SIZE`).
 const PAGE_SIZE: &str = "500";
 
 #[derive(Deserialize)]

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Findings of a file that are shown.
+/// The most findings about a file that the command shows.
 const SHOWN: usize = 20;
 /// The shortest time from creation to deadline: the order must be created, published and paid in it.
 const SHORTEST: Duration = Duration::from_millis(100);

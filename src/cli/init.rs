@@ -28,7 +28,7 @@ use crate::{
     text::{counted, did_you_mean, quote},
 };
 
-/// Tables that are named at most.
+/// The most tables that the command lists.
 const MOST_TABLES: usize = 10;
 
 /// Look at a table, and write topology.toml and overdue.toml

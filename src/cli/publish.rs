@@ -96,7 +96,7 @@ fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<S
 }
 
 impl Wish {
-    /// The notice and its route; `flags` are the defaults for what `self` leaves out.
+    /// The notice and its route; `flags` are the defaults for fields that `self` leaves out.
     fn message(&self, flags: &Publish, topology: &Topology) -> Result<(Route, Message), Failure> {
         let wish = &flags.wish;
         let id = self.order_id.as_deref().unwrap_or_default();
@@ -277,8 +277,8 @@ pub(super) async fn level_routes(
     let management = setup::management(settings)?;
     let routes = management.level_routes(topology).await.unwrap_or_default();
     if routes.absent().next().is_some()
-        // An exchange of a type that this broker cannot have: `overdue apply` would not help. Without the right to ask, the
-        // broker's error reports it.
+        // The broker lacks the type of an exchange, so `overdue apply` would not help. If the user may not list the types, the
+        // error of publishing reports it.
         && let Err(error @ ManagementError::NoExchangeType { .. }) =
             has_exchange_types(&management, topology).await
     {

@@ -127,7 +127,7 @@ fn why(health: &Health) -> Why {
     }
 }
 
-/// Time without an answer of the database until it counts as silent: three polls, with time for the last one to fail.
+/// Time without an answer after which the database counts as silent: three polls, with time for the third poll to fail.
 fn silent(worker: &Worker) -> Duration {
     3 * worker.settings.watch_every.as_duration() + Duration::from_secs(45)
 }

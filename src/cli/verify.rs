@@ -68,7 +68,7 @@ impl Verify {
             None if report.ok => Ok(()),
             None => Err(Failure { code: exit::FINDINGS, text: wrong.to_owned() }),
             Some(failed) if report.ok => Err(failed),
-            // The findings may be the cause.
+            // The findings may be the cause of the failure.
             Some(Failure { text, .. }) => Err(Failure {
                 code: exit::FINDINGS,
                 text: format!("{wrong}; no canary was sent: {text}"),

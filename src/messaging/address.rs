@@ -18,9 +18,9 @@ use crate::{
 const LOOKUP_WITHIN: Duration = Duration::from_secs(2);
 /// Seconds between heartbeats: a dead peer is detected within ten seconds.
 const HEARTBEAT_SECONDS: u16 = 5;
-/// Bytes; RabbitMQ itself proposes this size (4.1 and later need at least 8192).
+/// The largest frame, in bytes: the size that RabbitMQ proposes (4.1 and later need at least 8192).
 const FRAME_MAX_BYTES: u32 = 131_072;
-/// Bytes. The client has buffers of 32 frames in each direction of a connection, and all of this memory becomes resident.
+/// A smaller limit, in bytes. The client has buffers of 32 frames in each direction, and all of this memory becomes resident.
 const SMALL_FRAME_MAX_BYTES: u32 = 32_768;
 
 /// A broker's address with its credentials; its `Display` and `Debug` have no password.

@@ -32,8 +32,7 @@ pub(crate) async fn pending(
     Ok(PlanJson::new(topology, management.identity().await?, plan))
 }
 
-/// Findings that need no message to be sent, and the counts behind them, if the broker has them. Adds consumers of others to
-/// `observed`.
+/// The findings of `verify` without a probe, and the statistics of the queues. Adds foreign consumers to `observed`.
 pub(crate) async fn found(
     management: &Management,
     topology: &Topology,

@@ -90,7 +90,7 @@ fn known<'a>(topology: &'a Topology, timeout: &str) -> Result<&'a Timeout, Failu
     known.map_err(|error| Failure::configuration(format!("nothing was changed: {error}")))
 }
 
-/// The error for a pause that was written, while something about it is unknown.
+/// The error after a pause was written; `unknown` is the fact that could not be queried.
 fn is_paused(timeout: &str, unknown: &str, error: StoreError) -> Failure {
     let Failure { code, text } = error.into();
     let text = format!(

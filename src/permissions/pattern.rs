@@ -10,8 +10,8 @@ pub(crate) const NOTHING: &str = "^$";
 /// Generations after the first, as `plan::generation` names them.
 const NUMBER: &str = r"\.[0-9]+";
 
-/// Any shard in any generation, or none; and the exchange of shards, by which a worker without `management` finds them.
-/// `objects::shard` defines the names.
+/// Names after the name of a timeout: shards, generations, both, or nothing; and the exchange of shards, from which a worker
+/// without the tag `management` finds the shards. `objects::shard` defines the names.
 const SHARD: &str = r"\.shards|(\.shard-[0-9]+)?(\.[0-9]+)?";
 
 /// Matches exactly these objects of `topology`; [`NOTHING`] if there are none.

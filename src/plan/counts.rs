@@ -53,7 +53,7 @@ impl StatisticsInterval {
 /// Shows from a quorum queue's own reports, for any interval, that its counts are newer than an event.
 ///
 /// The queue's process reports its counts together with its reductions (the work that it has done), which grow with each
-/// report. The first report that replaces another one after the event was collected after it. The report that replaces this one
+/// report. The first replacement of a report after the event was collected after the event. The second replacement
 /// was therefore made after the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountReports {

@@ -349,7 +349,7 @@ fn wrong_overdue_parameter(found: &[Type]) -> Option<Misfit> {
     }
 }
 
-/// Characters of a text from the database that an error repeats.
+/// The most characters of a text from the database that an error repeats.
 const EXCERPT: usize = 60;
 
 /// Reads a cell. The error is the end of a sentence: `the effect gave …`.

@@ -30,9 +30,9 @@ use crate::{
 const TRIAL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// Other parts that are tried after three orders were too slow alone: the orders in these parts may be fast.
 const ELSEWHERE: usize = 2;
-/// The oldest orders that are tried…
+/// The number of oldest overdue orders that are tried.
 const OLDEST: i64 = 2;
-/// … and the first order that came due within each of these times: the oldest orders can be exceptions.
+/// The first order that came due within each of these times is tried as well, because the oldest orders can be exceptions.
 const NEWER: [Duration; 3] =
     [Duration::from_hours(24), Duration::from_hours(1), Duration::from_mins(1)];
 

@@ -15,7 +15,7 @@ use crate::{order::OrderId, text::one_line, why::Action};
 /// Limit of rows for one DELETE: it takes a fraction of a second.
 pub(crate) const ROWS: u64 = 10_000;
 
-/// A table that only grows, with the column of its age.
+/// A table from which the worker deletes old rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryTable {
     /// Rows age by `closed_at`.

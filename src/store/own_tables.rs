@@ -16,9 +16,9 @@ const FOREIGN: &str = include_str!("../../sql/foreign_tables.sql");
 const REFERENCE: &str = include_str!("../../sql/schema.sql");
 /// Version of [`OURS`], [`SCHEDULE`] and [`PAUSES`]: increase it with each change of a column or a function (docs/stability.md).
 const VERSION: u32 = 3;
-/// The beginning of each table in these scripts; each of its columns has a line.
+/// Begins the statement for a table in these scripts; each column of the table has a line of its own.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ";
-/// The beginnings of a later version's statement that adds columns, and of the line of each column.
+/// Begins a statement of a later version that adds columns, and, as `ADD`, the line of each column.
 const ALTER: &str = "ALTER TABLE ";
 const ADD: &str = "ADD COLUMN IF NOT EXISTS ";
 

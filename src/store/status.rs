@@ -30,9 +30,9 @@ pub(crate) const MOST_WAITING: i64 = 100_000;
 const MOST_OVERDUE: i64 = 1_000;
 /// Limit of counted orders that are due or come due, for status: each counted row is read, in about a second.
 const MOST_DUE: i64 = 1_000_000;
-/// The newest rows of `closures` that status reads, in some tens of milliseconds…
+/// The most rows of `closures` that status reads, the newest first: this takes some tens of milliseconds.
 const NEWEST: i64 = 50_000;
-/// … and their age, at most.
+/// The greatest age of the closures that status reads, in seconds.
 const WINDOW_S: i64 = 300;
 /// The grace that gives the orders that come due within an hour.
 const HOUR_AHEAD_MS: i64 = -3_600_000;

@@ -230,7 +230,7 @@ impl Topology {
         self.at_once(level.ttl().as_duration(), word, rounding)
     }
 
-    /// Routes a delay that a publisher asked for: longer than the ladder's maximum is the publisher's mistake.
+    /// Routes a delay that a publisher asked for. A delay that is longer than the ladder's maximum is the publisher's mistake.
     fn at_once(
         &self,
         delay: Duration,

@@ -1,7 +1,7 @@
 //! `[compat.x-delay]` replaces an exchange of the delayed message plugin; its publishers and consumers stay as they are.
 //!
 //! Publishers keep the exchange's name. Behind it a headers exchange reads `x-delay`. If the delay is a level, the message
-//! waits in a queue of that level. All others go to a queue whose messages a worker delays. Due messages go to one exchange,
+//! waits in a queue of that level. Other messages go to a queue whose messages a worker delays. Due messages go to one exchange,
 //! which routes like the plugin's exchange, by the routing key of the publisher.
 //!
 //! The headers exchange does not get the old name: a consumer that binds its queue there, without arguments, would get every

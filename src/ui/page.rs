@@ -126,7 +126,7 @@ pub(super) fn refused(
 /// Renders a page.
 pub(super) fn html(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
-        // `printable` escapes text directions: one in a name from outside would also reverse the text after it.
+        // `printable` escapes characters for the text direction: such a character in a name would also reverse the text after it.
         Ok(text) => answer(status, "text/html; charset=utf-8", printable(&text).into_owned()),
         Err(error) => answer(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -39,7 +39,7 @@ use crate::{
 /// A message that waits longer in a worker is first marked with its deadline: its delay does not start again when the worker
 /// dies.
 const UNMARKED: Duration = Duration::from_secs(5);
-/// Limit of unconfirmed copies, without copies that get no answer.
+/// The most unconfirmed copies; copies that have waited longer than `copies_stuck` do not count.
 const MAX_COPIES: usize = 1_000;
 
 /// A delivery that is acked when its copy is confirmed.

@@ -20,7 +20,7 @@ use crate::{
 
 /// Open rows that are kept in memory at the same time.
 const MOST: usize = 100_000;
-/// Looks take at most 1/10 of the time.
+/// Reading the rows takes at most 1 / `PARTS` of the time.
 const PARTS: u32 = 10;
 /// Lines per second that a person can read.
 const LINES_PER_SECOND: u64 = 50;
@@ -112,7 +112,7 @@ impl Watch {
 }
 
 impl Looked<'_> {
-    /// Reads the open rows; returns those that have ended since the last look.
+    /// Reads the open rows; returns the rows that have ended since the last look.
     async fn look(&self, watch: &mut effect::Watch) -> Result<Vec<Ended>, StoreError> {
         let now = self.store.now().await?;
         let open = self.store.open_within(self.effect, now.until(self.until), MOST).await?;
@@ -147,7 +147,7 @@ fn show(ended: &[Ended], since: Duration) -> Result<(), Failure> {
     ))
 }
 
-/// The database's clock is within a timestamp's range.
+/// A time of the database's clock, which is within the range of a timestamp.
 fn time(at: DatabaseTime) -> Timestamp {
     at.timestamp().unwrap_or(Timestamp::MAX)
 }

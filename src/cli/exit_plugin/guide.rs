@@ -93,7 +93,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// Such as `reminders -> mails by "welcome"`.
+/// A binding as text, e.g. `reminders -> mails by "welcome"`.
 pub(super) fn way(binding: &Binding) -> String {
     let Binding { source, destination, routing_key, arguments, .. } = binding;
     let arguments: Vec<String> =

@@ -44,7 +44,7 @@ pub(super) async fn ask(
 fn read(ask: &Ask) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::failed(format!("cannot read the answer: {error}"));
     let Ask { option, about, choices, is_needed, .. } = ask;
-    // A sign must be typed: the wrong sign doubles the fault.
+    // The sign of a release must be typed: a wrong sign doubles the fault.
     let default = choices.first().filter(|_| !(*is_needed && *option == "release"));
     let name = if *option == "set" { about } else { *option };
     let shown = default.map_or_else(String::new, |it| format!(" [{it}]"));

@@ -57,7 +57,7 @@ impl Files {
         Ok(Self { folder, there: Some(there) })
     }
 
-    /// Refuses invalid names and names in the files.
+    /// Refuses invalid names, and names that the files contain already.
     pub(super) fn refuse(&self, answers: &Answers) -> Result<(), Failure> {
         let is_name = |it: &str| {
             !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
@@ -90,7 +90,7 @@ impl Files {
         )))
     }
 
-    /// Returns the paths.
+    /// Writes the files, and returns their paths.
     pub(super) fn write(&self, proposal: &Proposal) -> Result<Vec<PathBuf>, Failure> {
         let paths = [TOPOLOGY, OVERDUE].map(|name| self.folder.join(name));
         let description = proposal.description();

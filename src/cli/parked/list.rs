@@ -21,7 +21,7 @@ use crate::{
 };
 
 const REASONS: usize = 20;
-/// Characters of a body that are printed as text.
+/// The most characters of a body that are printed.
 const BODY: usize = 2_000;
 
 /// List parked messages, with the reason and the state of the order

@@ -25,7 +25,7 @@ use crate::{
     text::{counted, one_line},
 };
 
-/// Reasons that the preview of a drop names.
+/// The most reasons that the preview of a drop names.
 const REASONS: usize = 20;
 
 /// Publish messages again whose orders are not final; asks first

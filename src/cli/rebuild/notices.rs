@@ -141,7 +141,7 @@ impl<'a> Notices<'a> {
             match result {
                 Ok(()) => confirmed += 1,
                 Err(NotConfirmed::Ended(ended)) => return Err(ended),
-                // A notice on the same channel may have the more exact error.
+                // The errors of the other notices are awaited: one error has the cause, the others only report the closed channel.
                 Err(NotConfirmed::Refused(error)) => {
                     is_over.set(true);
                     refused = Some(PublishError::that_says_why(refused, error));

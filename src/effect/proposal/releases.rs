@@ -170,7 +170,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The path to rows that are reserved for a line.
+    /// The path to rows that are reserved for an item of a row of the table.
     fn reserved(&self, link: &Link, child: &Table, source: &'a Table) -> Self {
         let on = [joined(link, "held", "item")].into_iter().chain(kept(source, "held"));
         let on = on.collect::<Vec<_>>().join(" AND ");

@@ -36,7 +36,7 @@ const MOST_PLACES: usize = 256;
 const SHARED_CHANNELS: u64 = 8;
 /// Channels that are reserved: the shared ones, one to test whether the broker answers, and channels that are being closed.
 const OTHER_CHANNELS: usize = 16;
-/// For this time after a failed attempt to connect, callers get the error of the attempt, and do not try again.
+/// Callers do not try again within this time after a failed attempt to connect: they get the error of the attempt.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection and its channels. It connects with the first message, and again after the connection was lost.

@@ -37,7 +37,7 @@ pub(super) async fn send(
     if let Some(content_type) = content_type {
         properties = properties.with_content_type(content_type.into());
     }
-    // If it is not set, the broker confirms and drops an unroutable message.
+    // Without `mandatory`, the broker confirms and drops an unroutable message.
     let mandatory = !needs_no_route;
     let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
     let mut publishing = pin!(channel.basic_publish(

@@ -204,7 +204,7 @@ impl DeliveryChannels {
         if self.asked.is_none() {
             self.asked = Some(self.receiving.subscription.counts());
         }
-        // Set also if deliveries that were in memory arrived after the question.
+        // The queue is silent since the first question after its last delivery or answer.
         *self.unheard.get_or_insert_with(Instant::now)
     }
 

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// Below the precision of a timer.
+/// Shorter waits are below the precision of a timer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 struct QueueConsumer {
@@ -134,7 +134,7 @@ impl QueueConsumer {
     }
 
     fn receives(&self) -> bool {
-        // Limit of unconfirmed copies, without copies that get no answer.
+        // The most unconfirmed copies; copies that have waited longer than `copies_stuck` do not count.
         let copies = usize::from(self.context.prefetch).div_ceil(4) + self.copies.silent();
         self.at_database.batches() < self.batches_at_once()
             && !self.outage.receives_nothing()
@@ -179,7 +179,7 @@ impl QueueConsumer {
     }
 
     fn wait(&mut self, mut delivery: Delivery, until: Instant) {
-        // A due delivery waits only for the batch before it.
+        // A due delivery does not count as waiting: only the batch before it delays it.
         self.channels.waits(&mut delivery.receipt, until > Instant::now());
         self.waiting.add(until, delivery);
     }
