@@ -192,7 +192,7 @@ fn check_columns(answers: &Answers, found: &Found) -> Result<(), Failure> {
     }
 }
 
-/// PostgreSQL reads the description: returns the statements of its index, or the mistake.
+/// Lets PostgreSQL check the description. Returns the statements that create its index, or the mistake.
 async fn prove(
     store: &Store,
     proposal: &Proposal,

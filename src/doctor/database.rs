@@ -139,7 +139,7 @@ pub(crate) fn pooler(facts: &Facts) -> Draft {
     server(facts, judge_pooler)
 }
 
-/// If the search path is lacking, statements find other tables or none; if other settings are lacking, they are slow or late.
+/// Without the search path, statements find other tables or none. Without the other settings, statements are slow or late.
 pub fn judge_pooler(server: &Server) -> Draft {
     let (User::Super(user) | User::Other(user)) = &server.user;
     let Some(lacking) = &server.behind_pooler else {

@@ -52,7 +52,7 @@ pub fn judge_horizon(horizon: &Horizon) -> Draft {
 }
 
 fn is_long(holder: &Holder) -> bool {
-    // An active slot or a standby moves forward; its distance counts.
+    // An active slot or a standby has no age, because it moves forward: the number of transactions counts.
     holder.age.is_some_and(|age| age >= LONG) || holder.transactions >= MANY_TRANSACTIONS
 }
 

@@ -27,7 +27,7 @@ fn judge_open_files(limit: u64) -> Draft {
     }
 }
 
-/// Is there a core for heartbeats while another one works?
+/// Is there a core for heartbeats while another core works?
 pub(crate) fn cores(facts: &Facts) -> Draft {
     judge_cores(facts.machine.cores)
 }

@@ -1,4 +1,4 @@
-//! What a step of a plan does, and why.
+//! The steps of a plan: each has a change and a reason.
 
 use std::{
     collections::BTreeMap,

@@ -160,7 +160,7 @@ impl Store {
         Ok(could_be_closed.then(|| page.next.overdue_at(now)))
     }
 
-    /// Accounts for orders whose deadline was in the last minute; `None` without `overdue_sql`, or without the right to read
+    /// Counts orders whose deadline was in the last minute, by path; `None` without `overdue_sql`, or without the right to read
     /// `closures`.
     pub(crate) async fn accounting(
         &self,

@@ -22,7 +22,7 @@ pub(super) struct Delivery {
     notice: Result<DueNotice, Unreadable>,
     /// `due_at` of the body, if it is not a time with a zone.
     pub(super) ignored_due_at: Option<String>,
-    /// Whether it is a message of `overdue verify --probe`, which is about no order.
+    /// Whether the message is a canary of `overdue verify --probe`, which belongs to no order.
     is_canary: bool,
     /// The tries in the headers, and the times that this worker found the order locked.
     pub(super) tries: Tries,

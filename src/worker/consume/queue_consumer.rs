@@ -385,7 +385,7 @@ impl QueueConsumer {
     /// Asks whether the queue exists, and reports its silence. A connection that the broker has blocked takes no copies.
     fn listen(&mut self, now: Instant) {
         let ConsumerContext { worker, timeout, queue, publishers, .. } = &*self.context;
-        // The timer may fire a little early.
+        // The timer of the questions may fire a little early.
         let silence = worker.timing.broker_silence.mul_f64(0.9);
         let unheard = self.channels.ask();
         let unheard = (now.saturating_duration_since(unheard) >= silence).then_some(unheard);
