@@ -162,6 +162,28 @@ impl Plan {
         }
     }
 
+    /// The queues and exchanges that the plan takes away, now or later.
+    pub fn retired(&self) -> BTreeSet<String> {
+        let draining = self.draining.iter().map(|it| it.queue.clone());
+        let exchanges = self.retired_exchanges.iter().map(|it| it.exchange.clone());
+        let steps =
+            self.steps.iter().filter(|it| !it.adds()).map(|it| it.change.object().to_owned());
+        let consumed = self.notes.iter().filter_map(|it| match it {
+            Note::Consumed { queue, .. } => Some(queue.clone()),
+            _ => None,
+        });
+        draining.chain(exchanges).chain(steps).chain(consumed).collect()
+    }
+
+    /// Whether each step takes away, or marks, one of `retired`.
+    pub fn only_retires(&self, retired: &BTreeSet<String>) -> bool {
+        let is_known = |it: &Step| {
+            let creates = it.adds() || matches!(it.change, Change::CreateQueue(_));
+            !creates && retired.contains(it.change.object())
+        };
+        self.steps.iter().all(is_known)
+    }
+
     /// Queues in use that the plan replaces or retires, without queues of removed timeouts. The topology file is older than the
     /// broker's topology, or was not applied yet.
     pub fn takes_out_of_use(&self) -> BTreeSet<&str> {

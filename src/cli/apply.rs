@@ -1,6 +1,7 @@
 //! `overdue apply`: shows the plan, asks, carries it out, and can wait until retired queues have drained.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     time::{Duration, Instant},
 };
@@ -96,6 +97,7 @@ impl Apply {
         applied: &mut Applied,
     ) -> Result<(), Failure> {
         let TopologyChange { management, topology, .. } = *change;
+        let mut retired = plan.retired();
         if !plan.steps.is_empty() {
             let shown = plan;
             let decide = |plan: Plan| {
@@ -105,6 +107,7 @@ impl Apply {
                         format!("the broker has changed meanwhile, the plan is now:\n{plan}");
                     self.output.preview(text)?;
                     self.agree(&plan, question)?;
+                    retired = plan.retired();
                 }
                 Ok(plan)
             };
@@ -112,7 +115,7 @@ impl Apply {
         }
         if self.wait {
             // No `discard` here: those queues are already deleted.
-            self.wait(&TopologyChange::new(management, topology), applied).await?;
+            self.wait(&TopologyChange::new(management, topology), &retired, applied).await?;
         }
         Ok(())
     }
@@ -158,6 +161,7 @@ impl Apply {
     async fn wait(
         &self,
         change: &TopologyChange<'_>,
+        retired: &BTreeSet<String>,
         applied: &mut Applied,
     ) -> Result<(), Failure> {
         let (began, within) = (Instant::now(), self.within.map(Ttl::as_duration));
@@ -186,7 +190,16 @@ impl Apply {
                 reported = Instant::now();
             }
             if !plan.steps.is_empty() {
-                at_most(left, self.make(change, Ok, applied)).await?;
+                let decide = |plan: Plan| {
+                    if plan.only_retires(retired) {
+                        return Ok(plan);
+                    }
+                    Err(Failure::failed(format!(
+                        "another apply or program has changed the topology, so this apply no longer waits; nothing is lost. \
+                         `overdue plan` shows:\n{plan}"
+                    )))
+                };
+                at_most(left, self.make(change, decide, applied)).await?;
             }
             tokio::time::sleep(look_every.max(REPORT_EVERY.min(began.elapsed() / LOOKS))).await;
         }

@@ -45,8 +45,7 @@ impl Discard {
     pub(super) fn note(&self, plan: &Plan) {
         let leaving = plan.leaving();
         let refused = |name: &str| {
-            let kept =
-                |refusal: &Refusal| matches!(refusal, Refusal::Kept { queue } if queue == name);
+            let kept = |refusal: &Refusal| matches!(refusal, Refusal::Kept { queue } | Refusal::NotCounted { queue, .. } if queue == name);
             plan.refusals.iter().any(kept)
         };
         for name in self.queues.iter().filter(|name| !leaving.contains(*name) && !refused(name)) {

@@ -35,6 +35,14 @@ pub enum Refusal {
         /// The queue.
         queue: String,
     },
+    /// A queue was named with `--discard`, and its messages cannot be counted now.
+    #[serde(rename = "queue_cannot_be_discarded_yet")]
+    NotCounted {
+        /// The queue.
+        queue: String,
+        /// The exchange of the delayed message plugin that leads to the queue, if there is one; its messages have no counts by queue.
+        exchange: Option<String>,
+    },
     /// The virtual host takes fewer queues than the plan creates.
     #[serde(rename = "queue_limit")]
     QueueLimit {
@@ -141,6 +149,17 @@ impl fmt::Display for Refusal {
                 f,
                 "! queue     {queue} was named with --discard\n        only the queue of a timeout that is no longer in \
                  the topology can be discarded, and this queue is not one"
+            ),
+            Self::NotCounted { queue, exchange: Some(exchange) } => write!(
+                f,
+                "! queue     {queue} cannot be discarded yet: exchange {} may still delay messages for it, and the plugin would \
+                 drop them uncounted\n        apply without --discard: the queue goes after that exchange",
+                one_line(exchange)
+            ),
+            Self::NotCounted { queue, exchange: None } => write!(
+                f,
+                "! queue     {queue} cannot be discarded yet: the broker has not counted its messages\n        apply again in a \
+                 minute"
             ),
             Self::QueueLimit { limit, existing, created } => write!(
                 f,

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Change, Contents, DrainStatus, Draining, Note, Plan, Reason,
+    Change, Contents, DrainStatus, Draining, Note, Plan, Reason, Refusal,
     generation::{Resolved, is_of, number_of},
-    own_queues::{DelayQueueKind, Kind, message_ttl},
+    own_queues::{DelayQueueKind, Kind, message_ttl, named},
     snapshot::{Clock, Snapshot},
     way,
 };
@@ -20,6 +20,9 @@ use crate::{
         strategy::DELAYED_EXCHANGE_TYPE,
     },
 };
+
+/// A mark may be newer than the broker's clock by this many seconds: the nodes of a cluster have several clocks.
+const CLOCK_SKEW_S: u64 = 60;
 
 /// A marked queue that the topology no longer has.
 pub(super) struct RetiredQueue<'a> {
@@ -42,6 +45,13 @@ impl RetiredQueue<'_> {
         let messages = self.observed.messages_in(&queue);
         // Messages without a count are never discarded.
         let discarded = self.removed() && messages.is_some() && self.discard.contains(&queue);
+        if self.removed() && self.discard.contains(&queue) {
+            let exchange = self.delaying_source().map(str::to_owned);
+            if exchange.is_some() || messages.is_none() {
+                plan.refusals.push(Refusal::NotCounted { queue, exchange });
+                return;
+            }
+        }
         if !discarded && let Some(drains) = self.stays(plan) {
             plan.draining.push(Draining { queue, messages, drains });
             return;
@@ -70,13 +80,12 @@ impl RetiredQueue<'_> {
             return None;
         }
         // The plugin drops a due message without a route.
-        let mut sources = way::leading_to(&self.observed.objects, &self.queue.name).into_iter();
-        if let Some(exchange) = sources.find(|it| self.is_delaying(it) && self.is_ours(it)) {
+        if let Some(exchange) = self.delaying_source() {
             return Some(DrainStatus::Fed { exchange: exchange.to_owned() });
         }
         let mut before = BTreeMap::new();
         let way = way::longest(&self.observed.objects, self.queue, &mut before);
-        let is_first = before.into_keys().all(|name| !self.is_retired(name));
+        let is_first = before.into_keys().all(|name| !self.is_retired_delay(name));
         if !is_digit {
             return self.leaves(way, is_first, plan);
         }
@@ -92,7 +101,12 @@ impl RetiredQueue<'_> {
     fn leaves(&self, way: Duration, is_first: bool, plan: &mut Plan) -> Option<DrainStatus> {
         let Snapshot { objects, clock, .. } = self.observed;
         let name = &self.queue.name;
-        let since_s = objects.leaving(name);
+        // A mark from the future was set by a wrong clock, and would count for too long.
+        let is_future = |since_s: &u64| clock.is_some_and(|it| *since_s > it.now_s + CLOCK_SKEW_S);
+        let (since_s, future): (Option<u64>, Option<u64>) = match objects.leaving(name) {
+            Some(since_s) if is_future(&since_s) => (None, Some(since_s)),
+            since_s => (since_s, None),
+        };
         let left = clock.filter(|_| is_first).map(|Clock { now_s, stays_s }| {
             let passed = since_s.map_or(0, |since_s| now_s.saturating_sub(since_s));
             (way + Duration::from_secs(stays_s)).saturating_sub(Duration::from_secs(passed))
@@ -100,22 +114,32 @@ impl RetiredQueue<'_> {
         if since_s.is_some() && left == Some(Duration::ZERO) {
             return None;
         }
-        if !is_first {
+        if !is_first || future.is_some() {
             let marks = objects.bindings.iter().filter(|it| it.destination == *name);
             for old in marks.filter(|it| it.leaves().is_some()) {
                 plan.step(Change::Unbind(old.clone()), Reason::TimeoutLeaving);
             }
-        } else if since_s.is_none() {
+        }
+        if is_first && since_s.is_none() {
             let mark = mark(&self.topology.name, name);
             mark.into_iter().for_each(|it| plan.step(Change::Leave(it), Reason::TimeoutLeaving));
         }
         Some(DrainStatus::Leaving { within: left.and_then(at_most) })
     }
 
-    /// Whether `queue` is ours and no longer in the topology.
-    fn is_retired(&self, queue: &str) -> bool {
+    /// Whether `queue` delays messages, is ours, and is no longer in the topology.
+    fn is_retired_delay(&self, queue: &str) -> bool {
+        let objects = &self.observed.objects;
+        let kind = objects.queues.get(queue).and_then(|it| named(self.topology, it));
         !self.resolved.objects.queues.contains_key(queue)
-            && self.observed.objects.owner_of(queue) == Some(&self.topology.name)
+            && objects.owner_of(queue) == Some(&self.topology.name)
+            && matches!(kind, Some(Kind::Delay(_)))
+    }
+
+    /// Our exchange of the delayed message plugin that leads to the queue, if there is one.
+    fn delaying_source(&self) -> Option<&str> {
+        let sources = way::leading_to(&self.observed.objects, &self.queue.name);
+        sources.into_iter().find(|it| self.is_delaying(it) && self.is_ours(it))
     }
 
     /// Whether the topology no longer has the queue's timeout.

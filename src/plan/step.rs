@@ -56,6 +56,17 @@ pub enum Change {
 }
 
 impl Change {
+    /// The queue or exchange of the change; of a binding, its destination.
+    pub(crate) fn object(&self) -> &str {
+        match self {
+            Self::CreateExchange(exchange) => &exchange.name,
+            Self::CreateQueue(queue) => &queue.name,
+            Self::Bind(it) | Self::Leave(it) | Self::Unbind(it) => &it.destination,
+            Self::DeleteExchange { exchange } => exchange,
+            Self::DeleteQueue { queue, .. } => queue,
+        }
+    }
+
     /// The queue of the change; empty for changes of exchanges, and of bindings between exchanges.
     pub(crate) fn queue(&self) -> &str {
         match self {

@@ -72,6 +72,23 @@ async fn a_removed_timeout_keeps_its_queue_until_the_last_message_has_come_out_o
     drop(worker);
 }
 
+/// The first apply waits for the queue of the removed timeout. Its file has no level 45m, so it would take that level away again.
+#[apply(world_test)]
+async fn a_waiting_apply_ends_when_another_apply_changes_the_topology() {
+    const BEFORE: &str = "name = \"orders\"\ndelay.levels = [\"30m\"]\nretry.after = [\"30m\"]\n\
+                          timeout = [{ name = \"unpaid\", after = \"30m\" }, { name = \"unshipped\", after = \"30m\" }]\n";
+    let mut world = World::applied(BEFORE).await;
+    let removed = BEFORE.replace(", { name = \"unshipped\", after = \"30m\" }", "");
+    world.becomes(&removed);
+    let mut waiting = world.spawn(world.command(&["apply", "--yes", "--wait"]));
+    let marked = async || world.management().observe().await.unwrap().objects;
+    until("marked", marked, |objects| objects.leaving("orders.unshipped").is_some()).await;
+    world.becomes(&removed.replace("[\"30m\"]", "[\"30m\", \"45m\"]"));
+    world.apply_meanwhile(&["apply", "--yes"]).await.exits(0);
+    waiting.until_logged("another apply or program has changed the topology").await;
+    assert!(world.own_objects().await.queues.contains_key("orders.delay.45m"), "{}", waiting.log());
+}
+
 /// The only command that gives messages up.
 #[apply(world_test)]
 async fn a_discarded_queue_goes_with_its_messages_and_no_other_does() {

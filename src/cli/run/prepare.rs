@@ -216,7 +216,7 @@ fn additions(topology: &Topology, mut plan: Plan) -> Result<Plan, Failure> {
     }
     // Objects to delete do not disturb the worker; `overdue apply` deletes them later.
     plan.refusals.clear();
-    plan.steps.retain(|step| step.adds() && !is_other || wants_again(step));
+    plan.steps.retain(|step| !is_other && (step.adds() || wants_again(step)));
     // Marks alone must not require rights that a worker did not need before: `overdue apply` sets them.
     if plan.steps.iter().all(|step| step.marks(topology) || wants_again(step)) {
         plan.steps.retain(wants_again);
