@@ -120,9 +120,11 @@ impl RetiredQueue<'_> {
                 plan.step(Change::Unbind(old.clone()), Reason::TimeoutLeaving);
             }
         }
-        if is_first && since_s.is_none() {
-            let mark = mark(&self.topology.name, name);
-            mark.into_iter().for_each(|it| plan.step(Change::Leave(it), Reason::TimeoutLeaving));
+        if is_first
+            && since_s.is_none()
+            && let Some(mark) = mark(&self.topology.name, name)
+        {
+            plan.step(Change::Leave(mark), Reason::TimeoutLeaving);
         }
         Some(DrainStatus::Leaving { within: left.and_then(at_most) })
     }

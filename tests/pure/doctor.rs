@@ -187,7 +187,7 @@ fn nodes_of_the_broker() {
         table.row(format!("alarm: {resource}"), |it| it.broker.api.alarms = Ok(vec![alarm]));
     }
     table.row("plugins not known", |it| {
-        it.broker.api.plugins = Err(ProbeError::denied("no", "ask"))
+        it.broker.api.plugins = Err(ProbeError::denied("no", "ask"));
     });
     let shards = TWO_TIMEOUTS.replacen("name = \"unpaid\"", "shards = 2\nname = \"unpaid\"", 1);
     for (name, topology, kind) in [

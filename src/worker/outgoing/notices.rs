@@ -186,7 +186,7 @@ impl Notices<'_> {
 }
 
 /// Until the next pass. What is left is tried again by looks at everything, which have a pace of their own; as long as it is above the
-/// low_watermark (a transaction that may write below it is open) the others read it as well.
+/// low watermark (a transaction that may write below it is open) the others read it as well.
 const fn until_next(passed: &Passed) -> Duration {
     match passed {
         Passed { published: 0, returned: 0, left: Some(_), is_look: false, .. } => LEFT_EVERY,
