@@ -1,6 +1,7 @@
 //! The worker's decisions: pure functions of its state and of the time that the caller passes.
 
 pub mod batch;
+pub mod bisection;
 pub mod delivery_tags;
 pub mod destination_window;
 pub mod disposition;
@@ -8,4 +9,3 @@ pub mod low_watermark;
 pub mod readiness;
 pub mod recently_closed;
 pub mod timer_queue;
-pub mod verdict;

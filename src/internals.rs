@@ -240,8 +240,8 @@ pub mod wire {
 }
 pub mod worker {
     pub use crate::decisions::{
-        batch, delivery_tags as tags, disposition, readiness, readiness as progress,
-        recently_closed, timer_queue, verdict,
+        batch, bisection, delivery_tags as tags, disposition, readiness, readiness as progress,
+        recently_closed, timer_queue,
     };
     pub use crate::worker::{Counts, Worker, kept_bytes, log_lines, run};
 }

@@ -18,7 +18,7 @@ use crate::{
         ON_ITS_WAY,
         obstacle::{Attempt, Holder, Kind, Lock, Obstacle},
     },
-    decisions::verdict::{BatchBisector, Failure, FailureScope},
+    decisions::bisection::{BatchBisector, Failure, FailureScope},
     effect::Description,
     order::{OrderId, Outcome},
     text::error_chain,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::error::{ErrorPosition, Severity, SqlState};
 
 use super::contract::Misfit;
-use crate::decisions::verdict::{Failure, FailureScope};
+use crate::decisions::bisection::{Failure, FailureScope};
 
 /// SQLSTATE of a cancelled statement; the statement time-out also gives it.
 pub(crate) const CANCELLED: &str = "57014";

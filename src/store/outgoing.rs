@@ -11,7 +11,7 @@ use super::{
     Store, StoreError,
     pool::{End, Mode, PoolKind, StatementCall, TransactionLimits},
 };
-use crate::decisions::verdict::{BatchBisector, FailureScope};
+use crate::decisions::bisection::{BatchBisector, FailureScope};
 
 /// A worker that hangs loses its connection, and with it its locks. A row that somebody locks is tried again later.
 const BEGIN: &str = "SET idle_session_timeout = '30s'; SET lock_timeout = '100ms'";

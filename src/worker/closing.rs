@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    decisions::verdict::{BatchBisector, FailureScope, Verdict, acquit, any_closed},
+    decisions::bisection::{BatchBisector, FailureScope, Verdict, acquit, any_closed},
     order::{OrderId, Outcome},
     store::{
         FailureKind, Store, StoreError,

