@@ -108,7 +108,7 @@ all_tests() {
   fi
 }
 
-# The services, and all that tests need beside them: one after the other, because each may install packages.
+# Starts the services, and then installs the other programs that tests need: each step may install packages.
 prepare() {
   docker/services.sh up all
   target/python/bin/python --version >/dev/null 2>&1 || rm -rf target/python

@@ -275,7 +275,7 @@ impl Leader<'_> {
             }
         }
         passed.is_whole &= !is_cut;
-        // What is left is above the low watermark until the next look at everything.
+        // Rows that are left stay above the low watermark until the next full scan.
         let left_none = passed.left.is_none() && passed.returned == 0;
         if !is_cut && (is_look || left_none && self.low_watermark.is_far_below()) {
             // Rows that are left may be below the low watermark.

@@ -1,6 +1,6 @@
 //! The life of a topology: any sequence of its versions is applied, by administrators who crash and by one with a fingerprint,
 //! while order services publish by routing keys they know, messages move when they are due, workers consume, put back and
-//! park, levels and counts are late. Whatever happens, no message is lost, none is early, and it ends.
+//! park, levels and counts are late. In each case no message is lost, none is early, and the change ends.
 
 mod administrator;
 mod broker;

@@ -236,6 +236,6 @@ mod tests {
             assert!(first.as_mut().now_or_never().is_none());
             tokio::task::yield_now().await;
         }
-        assert!(publishers.connect().await.is_err(), "nobody answers");
+        assert!(publishers.connect().await.is_err(), "no broker answers");
     }
 }

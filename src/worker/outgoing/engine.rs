@@ -64,7 +64,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(super) enum RowFate {
     Confirmed,
-    /// It is to be tried later: its destination has refused it or does not answer, or an earlier row of its order waits for that destination.
+    /// The row is tried later: its destination refuses it or does not answer, or an earlier row of its order waits for the destination.
     Waits {
         destination: Arc<str>,
         reason: String,

@@ -137,7 +137,7 @@ impl Source for Events<'_> {
                     passed.published += 1;
                     published.entry(table).or_default().push(id);
                     if table == Table::Outbox && self.unmoved.remove(id) {
-                        // What waited for it may be below the low watermark.
+                        // Rows that waited for this one may be below the low watermark.
                         session.low_watermark.look_soon();
                     }
                     let name = row.waits_for.as_ref().and_then(|name| self.refused.get_mut(name));

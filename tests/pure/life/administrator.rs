@@ -28,7 +28,7 @@ pub(super) enum Fault {
     ForgetsWhatLeadsThere,
     /// An exchange is deleted without another look at what leads to it.
     DeletesNeededExchanges,
-    /// Nobody asks whether a queue is empty, only whether it is bound.
+    /// The plan reads whether a queue is bound, and not whether it is empty.
     DeletesUncounted,
 }
 
